@@ -1,1 +1,1 @@
-"""Connections to brokers: what the broker and the client both stand on."""
+"""Connections to brokers, shared by the broker and the client."""

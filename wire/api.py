@@ -28,7 +28,7 @@ class VersionRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RequestApi(Generic[Request, Response]):
-    """``versions`` is what we want to speak, within what the messages have."""
+    """One API; ``versions`` is the range to use, within what its messages support."""
 
     key: ApiKey
     request: type[Request]
@@ -44,7 +44,7 @@ def declare(
     first: int | None = None,
     last: int | None = None,
 ) -> RequestApi[Request, Response]:
-    """An API at all versions of its messages, or at fewer."""
+    """Declare an API with all versions of its messages, or with fewer."""
     declared = schema_of(request).versions
     versions = VersionRange(
         declared.first if first is None else first, declared.last if last is None else last

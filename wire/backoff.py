@@ -1,7 +1,7 @@
-"""How long to wait before trying again: exponentially longer, never in step with others.
+"""Computes retry delays: exponential, with jitter.
 
-Pure: chance is an argument. Without the jitter every client that lost the same broker comes back
-in the same millisecond and takes it down again.
+Pure: chance is an argument. Without the jitter every client that lost the same broker would
+reconnect in the same millisecond and overload it again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.protocol.data_classes import dataclass
 
 MULTIPLIER = 2.0
 JITTER = 0.2
-# Past this many doublings any sane limit is reached; it also keeps the power from overflowing.
+# More doublings reach any sane limit; the bound also keeps the power from overflowing.
 DOUBLINGS_MAX = 30
 
 
@@ -29,10 +29,9 @@ class Backoff:
             )
 
     def delay_ms(self, failures: int, chance: float) -> float:
-        """The pause after that many failures in a row; ``chance`` is uniform in [0, 1).
+        """The delay in ms after that many failures in a row; ``chance`` is uniform in [0, 1).
 
-        No failure, no pause. The jitter spreads by a fifth to either side and may not exceed the
-        limit by more than that."""
+        0 without a failure. The jitter is up to a fifth in either direction, also at the limit."""
         assert failures >= 0
         assert 0.0 <= chance < 1.0
         if failures == 0:
@@ -43,7 +42,7 @@ class Backoff:
 
 
 class Attempts:
-    """Failures in a row of one thing, and when it may be tried again."""
+    """Consecutive failures of one operation, and when it may be retried."""
 
     __slots__ = ("_backoff", "failures", "not_before_ms")
 
@@ -53,7 +52,7 @@ class Attempts:
         self.not_before_ms = 0.0
 
     def failed(self, now_ms: float, chance: float) -> None:
-        """Count a failure; the next try has to wait longer."""
+        """Count a failure and extend the wait before the next attempt."""
         self.failures += 1
         self.not_before_ms = now_ms + self._backoff.delay_ms(self.failures, chance)
 
@@ -63,5 +62,5 @@ class Attempts:
         self.not_before_ms = 0.0
 
     def wait_ms(self, now_ms: float) -> float:
-        """How long the next try still has to wait; 0 when it may go."""
+        """Milliseconds until the next attempt is allowed; 0 if it is allowed now."""
         return max(0.0, self.not_before_ms - now_ms)

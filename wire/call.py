@@ -1,7 +1,7 @@
-"""The time that one call may take as a whole, and whom it waits for when that is over.
+"""Limits the time of one call, and reports what the call was waiting for when it ran out.
 
-Whatever a call waits for is left where it is: a connection that is being made goes on for others,
-and a request that was sent keeps its place on its connection.
+A timeout does not undo what the call started: a connection attempt continues for other callers, and
+a request that was sent keeps its position on its connection.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     from ottla.protocol.ports import Address, Clock
 
-# Asked on the way: whatever they ask, nothing of the call itself was sent yet.
+# Lookups: while one of these is pending, no request of the call itself has been sent.
 ON_THE_WAY = frozenset({API[ApiKey.METADATA].name, API[ApiKey.FIND_COORDINATOR].name})
 
 
 class CallInProgress:
-    """What one call waits for. Kept by those who wait, through ``reaching`` and by connections."""
+    """What one call waits for. Updated through ``reaching`` and by connections."""
 
     __slots__ = ("address", "request")
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        # What the broker there was asked; None as long as it is being connected to.
+        # The request sent to that broker; None while connecting to it.
         self.request: str | None = None
 
     def late(self, limit_ms: float) -> TransportError:
-        """Why the call has not come to an end."""
+        """The error for a call that exceeded its limit."""
         if self.request is None:
             return BrokerUnreachable(
                 self.address, f"no connection within the {limit_ms:.0f} ms of the call"
@@ -47,14 +47,14 @@ CURRENT: ContextVar[CallInProgress | None] = ContextVar("errand", default=None)
 
 
 def reaching(address: Address) -> None:
-    """Whoever calls waits for a connection from here on."""
+    """Note that the current call waits for a connection to this address from here on."""
     errand = CURRENT.get()
     if errand is not None:
         errand.address, errand.request = address, None
 
 
 def detached() -> Context:
-    """The context for a task that goes on when the call has ended."""
+    """The context for a task that outlives the call that started it."""
     context = copy_context()
     context.run(CURRENT.set, None)
     return context
@@ -62,9 +62,8 @@ def detached() -> Context:
 
 class CallLimit:
     """``async with CallLimit(clock, left_ms, 500, address):`` ends its body with a TransportError
-    when that much is over of the 500 ms that the call has. Limits within others share the errand.
-
-    ``address`` is whom to name as long as nobody else was asked or tried."""
+    after ``left_ms``, what is left of the call's 500 ms. Nested limits share one CallInProgress.
+    The error names ``address`` until another broker is tried or asked."""
 
     __slots__ = ("_call_ms", "_errand", "_limit", "_token", "is_over")
 
@@ -75,7 +74,7 @@ class CallLimit:
         self._limit = TimeLimit(clock, left_ms)
 
     async def __aenter__(self) -> CallLimit:
-        # What was asked before, say in a try that was refused, is answered.
+        # Earlier requests, for example of a refused attempt, have been answered.
         self._errand.request = None
         self._token = CURRENT.set(self._errand)
         await self._limit.__aenter__()

@@ -1,9 +1,9 @@
-"""One connection to one broker: requests out, answers back, in order.
+"""One connection to one broker: sends requests and receives their answers in order.
 
 Built on the Net and Clock seams with readiness callbacks, so a request costs one future and no
-task. Every request gets exactly one end: its answer, or an error that says whether a byte of it
-was sent. After any breach of protocol, a timeout or a lost socket the connection is closed for
-good; the pool makes the next one. Also the wire between brokers.
+task. Every request ends exactly once: with its answer, or with an error that says whether a byte of
+it was sent. A protocol violation, a timeout or a lost socket closes the connection for good; the
+pool makes the next one. Also used between brokers.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ if TYPE_CHECKING:
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
-# A readiness event reads at most this often before other connections get their turn.
+# One readiness event reads at most this often, so that other connections get their turn.
 READS_PER_EVENT_MAX = 8
 
 
 class ResponseWaiter(NamedTuple):
-    """Who waits for an answer, and how its body is to be read at the version asked."""
+    """The future of a request, and the function that decodes its answer at the requested
+    version."""
 
     name: str
     timeout_ms: float
@@ -73,7 +74,7 @@ class Connection:
         self.closed = False
         self.versions: dict[int, VersionRange] = {}
         self.features = NO_FEATURES
-        # The versions that were agreed on, by API and our own range of it.
+        # The negotiated version, by API and our own range of it.
         self._agreed: dict[tuple[int, VersionRange], int] = {}
         self._socket = socket
         self._clock = clock
@@ -83,10 +84,10 @@ class Connection:
         self._answer_bytes = 0
         self._in_flight: InFlight[ResponseWaiter] = InFlight()
         self._unsent: deque[memoryview] = deque()
-        # Bytes since the connection was made: queued by us, and taken by the kernel.
+        # Byte counts since the connection was made: queued by us, and accepted by the kernel.
         self._queued_position = 0
         self._sent_position = 0
-        # When some of an answer came, or the kernel took some of what had to wait.
+        # The last time that the peer sent bytes or the kernel accepted queued ones.
         self._moved_ms = 0.0
         self._leaving = UnansweredSends(
             clock, config.request_timeout_ms, lambda: self._moved_ms, self.close
@@ -99,11 +100,11 @@ class Connection:
 
     @property
     def in_flight_count(self) -> int:
-        """Requests that wait for their answer."""
+        """The number of unanswered requests."""
         return len(self._in_flight)
 
     def on_close(self, callback: Callable[[], object]) -> None:
-        """Call back once when the connection is closed, at once if it is already."""
+        """Call ``callback`` once when the connection closes; at once if it is closed already."""
         if self.closed:
             callback()
         else:
@@ -128,7 +129,7 @@ class Connection:
         """Send at once; the future ends with the answer or with a TransportError.
 
         Requests leave, and are answered, in the order of these calls. Cancelling the future does
-        not take the request back. Raises UnsupportedByBroker."""
+        not withdraw the request. Raises UnsupportedByBroker."""
         response = api.response
 
         def read(version: int, body: memoryview) -> object:
@@ -148,10 +149,11 @@ class Connection:
     def send_unanswered(
         self, api: RequestApi[Request, Response], request: Request
     ) -> asyncio.Future[None]:
-        """Send a request that by its nature has no answer (Produce with acks=0).
+        """Send a request that has no answer (Produce with acks=0).
 
-        The future ends when the kernel has all of it, or the connection is lost, which it is after
-        the time of a request. Raises ConnectionLost if it is gone already."""
+        The future ends when the kernel has accepted all of it or the connection is lost, which
+        happens at the latest after the request timeout. Raises ConnectionLost if it is lost
+        already."""
         if self._closed_because is not None:
             raise ConnectionLost(self.address, self._closed_because, was_sent=False)
         self._write(self._encoded(api.key, self.version_of(api), request))
@@ -163,7 +165,7 @@ class Connection:
         return left
 
     async def say_hello(self) -> None:
-        """Learn what the broker speaks. Raises TransportError or RequestRefused."""
+        """Negotiate versions with the broker. Raises TransportError or RequestRefused."""
         version: int | None = API_VERSIONS.versions.last
         while version is not None:
             asked = version
@@ -179,7 +181,7 @@ class Connection:
         self.features = features_of(answer)
 
     def close(self, reason: str = "closed by the client") -> None:
-        """Fail what waits, then drop the socket. May be called again."""
+        """Fail pending requests, then close the socket. May be called again."""
         if self._closed_because is None:
             self._end(reason, None)
 
@@ -239,7 +241,7 @@ class Connection:
             self._socket.on_writable(None)
 
     def _drop_sent(self, count: int) -> None:
-        """The first bytes of what is unsent are sent."""
+        """Remove the first ``count`` bytes from the unsent ones."""
         while self._unsent and count >= len(self._unsent[0]):
             count -= len(self._unsent.popleft())
         if self._unsent:
@@ -248,7 +250,7 @@ class Connection:
     # Incoming.
 
     def receive_ahead(self) -> None:
-        """Who has got the last answer will be busy now; one like it may arrive meanwhile."""
+        """Prepare for an answer as large as the last one while the application is busy."""
         if self._in_flight and not self.closed:
             self._receiving.ahead(self._frames.left_bytes or self._answer_bytes)
 
@@ -271,7 +273,7 @@ class Connection:
                     self._on_answer(frame)
                 self._frames.check()
             except RemoteProtocolError as error:
-                # Before it has said what it speaks, it is more likely no broker at all.
+                # Before version negotiation the peer is more likely no broker at all.
                 if isinstance(error, FrameTooLarge) and self.versions:
                     self._fail_oldest(error)
                 self._end(f"the broker broke the protocol: {error}", None)
@@ -303,7 +305,7 @@ class Connection:
             waiter.future.set_result(answer)
 
     def _fail_oldest(self, error: FrameTooLarge) -> None:
-        """Nobody else is told how large it is: asking again could only bring the same."""
+        """Only the oldest request fails with the size: the large frame is its answer."""
         expected = self._in_flight.oldest()
         if expected is not None and not expected.waiter.future.done():
             name, future = expected.waiter.name, expected.waiter.future
@@ -357,9 +359,9 @@ class Connection:
 
 
 async def connect(net: Net, clock: Clock, address: Address, config: ConnectionConfig) -> Connection:
-    """A connection that knows what its broker speaks.
+    """Connect and negotiate versions.
 
-    Raises BrokerUnreachable, also when something else than a broker answers."""
+    Raises BrokerUnreachable, also if the peer is not a broker."""
     try:
         async with TimeLimit(clock, config.connect_timeout_ms):
             socket = await net.connect(address, config.socket)
@@ -380,14 +382,14 @@ async def connect(net: Net, clock: Clock, address: Address, config: ConnectionCo
 
 
 def fail(future: asyncio.Future[Any], error: TransportError) -> None:
-    """End the future. One that nobody awaits any more, say of a fetch under way when its consumer
-    was closed, must not be reported as forgotten."""
+    """Fail the future, and mark its exception as retrieved: its caller may be gone, for example if
+    a consumer was closed during a fetch, and asyncio would log it."""
     future.set_exception(error)
     future.exception()
 
 
 def reason_of(error: OSError) -> str:
-    """The words of the operating system, without number and address."""
+    """The operating system's message, without number and address."""
     if error.errno is not None and error.errno > 0:
         # Event loops put their own text, with the address in it, into ``strerror``.
         return os.strerror(error.errno).lower()

@@ -1,4 +1,4 @@
-"""The settings of one connection: all that brokers need to speak to each other."""
+"""The settings of one connection; brokers need no others to talk to each other."""
 
 from __future__ import annotations
 

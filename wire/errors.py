@@ -1,8 +1,8 @@
 """The errors that client calls raise.
 
 Each error says in one sentence what happened where, and ``retriable`` says whether the same call
-may succeed later. Whether a request took effect must never be guessed: ``was_sent`` is False only
-if no byte of the request left this process.
+may succeed later. ``was_sent`` is False only if no byte of the request left this process, so
+callers never have to guess whether a request may have taken effect.
 """
 
 from __future__ import annotations
@@ -310,14 +310,14 @@ class ClientClosed(ClientError):
 
 
 def not_running(kind: str, *, is_closed: bool) -> str:
-    """The text for a call of a client that does not run."""
+    """The error text for a call of a client that is not running."""
     if is_closed:
         return f"the {kind} is closed"
     return f"the {kind} is not started: use it under 'with' or 'async with', or call start()"
 
 
 def started_before(kind: str) -> str:
-    """The text for a second start."""
+    """The error text for a second start."""
     return f"a {kind} starts once: make another"
 
 

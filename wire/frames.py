@@ -1,9 +1,9 @@
-"""Cuts the bytes of a connection into frames, with at most one copy. Pure.
+"""Splits the bytes of a connection into frames, with at most one copy. Pure.
 
 A frame is a length of four bytes and that many more. Small frames share a scratch buffer and are
-copied out of it; a large one gets a buffer of its own as soon as its length is known, into which
-the socket then reads directly, so that fetched records are never copied at all. Buffers are used
-again once nobody holds what was in them: fresh memory costs more than reading into it.
+copied out of it; a large one gets its own buffer as soon as its length is known, and the socket
+reads directly into it, so fetched records are never copied. Buffers are reused once no view of them
+is left: allocating fresh memory costs more than reading into it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from ottla.protocol.errors import RemoteProtocolError
 
 SCRATCH_BYTES = 64 * 1024
 LENGTH_BYTES = 4
-# What an idle connection keeps: enough for a fetch under way, one that waits and one that is read.
+# The buffers that an idle connection keeps: one for a fetch in flight, one for a fetch that waits,
+# one being read, and a spare.
 SPARES_MAX = 4
 SPARES_BYTES_MAX = 16 * 1024 * 1024
-# Frames of one stream differ a little in size.
+# Frames of one stream differ slightly in size.
 SPARE_STEP_BYTES = 128 * 1024
 
 
 class FrameTooLarge(RemoteProtocolError):
-    """A length that may be meant, but that nobody has room for."""
+    """A frame length that is plausible but exceeds the limit."""
 
     def __init__(self, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(f"a frame of {size_bytes} bytes, of {limit_bytes} that are allowed")
@@ -29,8 +30,8 @@ class FrameTooLarge(RemoteProtocolError):
 
 
 class Spares:
-    """Buffers to read into. Nobody says when a frame is not needed any more; it is known all the
-    same, since a bytearray refuses to change its size as long as somebody looks into it."""
+    """Reusable receive buffers. Readers do not return them: a bytearray refuses to be resized while
+    a memoryview of it exists, which shows whether it is free."""
 
     __slots__ = ("_buffers",)
 
@@ -38,10 +39,10 @@ class Spares:
         self._buffers: list[bytearray] = []
 
     def take(self, size_bytes: int) -> memoryview:
-        """A place for that many bytes, whatever they are now."""
+        """A view of a free or new buffer with that many bytes, whose content is undefined."""
         for index, buffer in enumerate(self._buffers):
             if len(buffer) >= size_bytes and _is_free(buffer):
-                # The one that was used last is the likeliest to be in the processor's cache.
+                # The most recently used buffer is the likeliest to be in the processor's cache.
                 self._buffers.insert(0, self._buffers.pop(index))
                 return memoryview(buffer)[:size_bytes]
         made = bytearray(-(-size_bytes // SPARE_STEP_BYTES) * SPARE_STEP_BYTES)
@@ -65,7 +66,7 @@ def _is_free(buffer: bytearray) -> bool:
 
 
 class FrameReader:
-    """Owned by one connection. ``window`` is where the next bytes go; tell it what came."""
+    """Owned by one connection, which reads into ``window`` and calls ``received``."""
 
     __slots__ = ("_breach", "_filled", "_frame", "_limit_bytes", "_scratch", "_spares")
 
@@ -73,29 +74,29 @@ class FrameReader:
         assert limit_bytes > 0
         self._limit_bytes = limit_bytes
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
-        # The frame under way, and how much of it (or of the scratch) is filled.
+        # The incomplete large frame, and how much of it (or of the scratch) is filled.
         self._frame: memoryview | None = None
         self._filled = 0
         self._spares = Spares()
-        # What is wrong with the length behind the frames that were returned last.
+        # The error in the length that follows the frames that were returned last.
         self._breach: RemoteProtocolError | None = None
 
     def window(self) -> memoryview:
-        """The free place; never empty."""
+        """The free part of the buffer to read into; never empty."""
         if self._frame is not None:
             return self._frame[self._filled :]
         return self._scratch[self._filled :]
 
     @property
     def left_bytes(self) -> int:
-        """Of the large frame under way, that much is to come; 0 if there is none."""
+        """Missing bytes of the incomplete large frame; 0 if there is none."""
         return 0 if self._frame is None else len(self._frame) - self._filled
 
     def received(self, count: int) -> list[memoryview]:
-        """That many bytes were written into the window; return the frames they complete.
+        """Account for ``count`` bytes written into the window; return the frames they complete.
 
-        A frame is read-only by contract and stays valid as long as somebody holds it. Whoever has
-        taken them calls ``check``."""
+        A frame is read-only by contract and stays valid as long as a view of it exists. After
+        processing the frames the connection calls ``check``."""
         assert count > 0
         assert self._breach is None
         self._filled += count
@@ -107,10 +108,11 @@ class FrameReader:
         return [frame]
 
     def check(self) -> None:
-        """Raise RemoteProtocolError if a length that cannot be came behind the frames that were
-        returned, FrameTooLarge for one that may not; there is no way to what is behind it.
+        """Raise RemoteProtocolError if the length after the returned frames is impossible,
+        FrameTooLarge if it exceeds the limit; the stream cannot be read past it.
 
-        Theirs first: whose this one is, is told by what is answered then."""
+        Called after the frames are processed: only then is the oldest unanswered request the one
+        that the oversized frame answers."""
         if self._breach is not None:
             raise self._breach
 

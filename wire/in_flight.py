@@ -1,8 +1,8 @@
-"""The requests of one connection that have no answer yet, oldest first. Pure.
+"""Keeps the unanswered requests of one connection, oldest first. Pure.
 
-A broker answers the requests of a connection in their order, each exactly once. Whatever breaks
-that (an answer nobody asked for, an answer out of turn) means that the two sides disagree about
-what is on the wire, so the connection cannot be used any further (hazard N-08).
+A broker answers the requests of a connection in order, each exactly once. An unsolicited answer, or
+one out of order, means that both sides disagree about the bytes on the wire, so the connection
+cannot be used any further (hazard N-08).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CORRELATION_ID_LAST = 2**31 - 1
 class InFlightRequest(Generic[Waiter]):
     """One request on the wire. ``start_position`` counts the connection's bytes before it.
 
-    It has ``timeout_ms`` from when it was made, and from each step that its connection made since:
-    what waits behind others on a slow link is not late before they are."""
+    Its ``timeout_ms`` restarts with each progress of the connection: a request that waits behind
+    others on a slow link is not late before they are."""
 
     correlation_id: int
     api_key: int
@@ -35,26 +35,27 @@ class InFlightRequest(Generic[Waiter]):
 
 
 class InFlight(Generic[Waiter]):
-    """The queue itself. ``Waiter`` is whatever the owner wants back with the answer."""
+    """The queue itself. ``Waiter`` is the owner's type, returned with the answer."""
 
     __slots__ = ("_waiting", "next_correlation_id")
 
     def __init__(self) -> None:
         self._waiting: deque[InFlightRequest[Waiter]] = deque()
-        # The number of the request that is sent next.
+        # The correlation id of the next request.
         self.next_correlation_id = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, waiting: InFlightRequest[Waiter]) -> None:
-        """The request was queued for sending under the next number, and will be answered."""
+        """Add a request that was queued for sending with the next correlation id."""
         assert waiting.correlation_id == self.next_correlation_id
         self._waiting.append(waiting)
         self.pass_number()
 
     def pass_number(self) -> None:
-        """A request without an answer (Produce with acks=0) uses a number, too."""
+        """Skip a correlation id: a request without an answer (Produce with acks=0) uses one,
+        too."""
         last = self.next_correlation_id == CORRELATION_ID_LAST
         self.next_correlation_id = 0 if last else self.next_correlation_id + 1
 
@@ -75,21 +76,22 @@ class InFlight(Generic[Waiter]):
         return self._waiting.popleft()
 
     def next_deadline_ms(self, moved_ms: float) -> float | None:
-        """The earliest deadline if the last step was then; a later request may have an earlier
-        one."""
+        """The earliest deadline if the last progress was at ``moved_ms``; None without requests. A
+        later request may have the earlier deadline."""
         if not self._waiting:
             return None
         return min(max(one.made_ms, moved_ms) + one.timeout_ms for one in self._waiting)
 
     def overdue(self, now_ms: float, moved_ms: float) -> InFlightRequest[Waiter] | None:
-        """The oldest request whose deadline has passed, if the last step was then."""
+        """The oldest request whose deadline has passed, if the last progress was at
+        ``moved_ms``."""
         for waiting in self._waiting:
             if max(waiting.made_ms, moved_ms) + waiting.timeout_ms <= now_ms:
                 return waiting
         return None
 
     def drain(self) -> list[InFlightRequest[Waiter]]:
-        """Take out all, oldest first: the connection is gone."""
+        """Remove and return all, oldest first, after the connection closed."""
         drained = list(self._waiting)
         self._waiting.clear()
         return drained

@@ -1,4 +1,4 @@
-"""Which version of an API to speak with a broker (KIP-35), from its ApiVersions answer."""
+"""Negotiates the version of each API with a broker (KIP-35), from its ApiVersions answer."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 SOFTWARE_NAME = "ottla"
-# Version 4 only adds supported features that may be off, and 5 a check of who is asked.
+# Version 4 only adds supported features with minimum level 0, and 5 a check of the addressed node.
 API_VERSIONS = declare(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse, 0, 3)
 UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION)
 
 
 class FinalizedLevels(NamedTuple):
-    """The levels that the cluster's features are set to (KIP-584); ``epoch`` counts the changes and
-    is -1 where the broker tells of none."""
+    """The finalized feature levels of the cluster (KIP-584); ``epoch`` counts the changes and is -1
+    if the broker does not report any."""
 
     epoch: int
     levels: Mapping[str, int]
 
     def level_of(self, name: str) -> int:
-        """0 is off, as every feature that is not told of."""
+        """The feature's level; 0, which is off, if it is not reported."""
         return self.levels.get(name, 0) if self.epoch >= 0 else 0
 
 
@@ -43,19 +43,19 @@ NO_FEATURES = FinalizedLevels(-1, {})
 
 
 def first_request() -> ApiVersionsRequest:
-    """What a new connection says first."""
+    """The first request of a new connection."""
     return ApiVersionsRequest(SOFTWARE_NAME, __version__)
 
 
 def read_answer(version: int, body: memoryview) -> ApiVersionsResponse:
-    """Decode the answer, which is in version 0 when the broker does not know the asked one."""
+    """Decode the answer, which has version 0 if the broker does not support the requested one."""
     if int.from_bytes(body[:2], signed=True) == UNSUPPORTED_VERSION:
         version = 0
     return decode(ApiVersionsResponse, version, body)
 
 
 def version_to_retry(answer: ApiVersionsResponse, asked: int) -> int | None:
-    """The version to ask in after that answer; None when the answer is final."""
+    """The version to retry with after that answer; None if the answer is final."""
     if answer.error_code != UNSUPPORTED_VERSION or asked == 0:
         return None
     for known in answer.api_keys:
@@ -65,7 +65,7 @@ def version_to_retry(answer: ApiVersionsResponse, asked: int) -> int | None:
 
 
 def learned(answer: ApiVersionsResponse, address: Address) -> dict[int, VersionRange]:
-    """What the broker speaks, by API key. Raises RequestRefused."""
+    """The version ranges that the broker supports, by API key. Raises RequestRefused."""
     if answer.error_code != ErrorCode.NONE:
         raise RequestRefused(error_code(answer.error_code), broker=str(address))
     return {
@@ -75,7 +75,7 @@ def learned(answer: ApiVersionsResponse, address: Address) -> dict[int, VersionR
 
 
 def features_of(answer: ApiVersionsResponse) -> FinalizedLevels:
-    """The levels as the broker knows them."""
+    """The finalized levels as the broker reports them."""
     return FinalizedLevels(
         answer.finalized_features_epoch,
         {feature.name: feature.max_version_level for feature in answer.finalized_features},
@@ -85,7 +85,7 @@ def features_of(answer: ApiVersionsResponse) -> FinalizedLevels:
 def agree(
     api: RequestApi[Request, Response], spoken: dict[int, VersionRange], address: Address
 ) -> int:
-    """The newest version that both sides speak. Raises UnsupportedByBroker."""
+    """The newest version that both sides support. Raises UnsupportedByBroker."""
     theirs = spoken.get(api.key)
     if theirs is None:
         raise UnsupportedByBroker(f"the broker at {address} does not offer {api.name}")

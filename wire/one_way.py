@@ -1,4 +1,4 @@
-"""Requests that by their nature have no answer, on their way into the kernel."""
+"""Tracks requests without an answer until the kernel has accepted them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class UnansweredSends:
-    """Those of one connection, oldest first.
+    """Such requests of one connection, oldest first.
 
-    ``late`` is called when for the time of a request nothing at all has moved; ``moved_ms`` tells
-    when something has."""
+    ``late`` is called if nothing moved for one request timeout; ``moved_ms`` returns the time of
+    the last progress."""
 
     def __init__(
         self,
@@ -29,11 +29,12 @@ class UnansweredSends:
         self._timeout_ms = timeout_ms
         self._moved_ms = moved_ms
         self._late = late
-        # Each with where it ends, and who waits for it to leave.
+        # The end position of each, and the future that waits for it.
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def wait(self, name: str, position: int) -> asyncio.Future[None]:
-        """Done when all up to that position of the connection's bytes has left."""
+        """A future that is done when all of the connection's bytes up to that position have
+        left."""
         left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((position, left))
         made_ms = self._clock.now_ms()
@@ -56,7 +57,8 @@ class UnansweredSends:
         return left
 
     def left(self, position: int) -> None:
-        """All bytes up to there have left, or no task needs to wait for them any more."""
+        """Resolve the futures up to that position: the bytes have left, or the connection is
+        closed."""
         while self._waiting and self._waiting[0][0] <= position:
             _, left = self._waiting.popleft()
             if not left.done():

@@ -1,8 +1,8 @@
-"""One connection per broker, made when first needed and made again after a loss.
+"""Keeps one connection per broker, made when first needed and again after a loss.
 
-Reconnects back off per broker, and callers that want the same broker share one attempt, which
-goes on when some of them have no time left. The pool never retries a request: whoever sent it
-knows whether that is safe.
+Reconnects back off per broker. Callers that need the same broker share one attempt, which continues
+when some of them time out. The pool never retries a request: only the caller knows whether that is
+safe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PooledBroker:
-    """What the pool keeps about one broker."""
+    """The pool's state for one broker."""
 
     __slots__ = ("address", "attempt", "attempts", "connection")
 
@@ -30,24 +30,24 @@ class PooledBroker:
         self.address = address
         self.attempts = attempts
         self.connection: Connection | None = None
-        # While a connection is being made, so that all who want one get the same.
+        # The attempt in progress, shared by all callers that need the connection.
         self.attempt: asyncio.Task[Connection] | None = None
 
     @property
     def ready(self) -> Connection | None:
-        """Its connection if it has one now."""
+        """The open connection, or None."""
         connection = self.connection
         return None if connection is None or connection.closed else connection
 
     def attempted(self, attempt: asyncio.Task[Connection]) -> None:
-        """There is a connection, or there is not; perhaps nobody waits for it any more."""
+        """Clear the finished attempt, and retrieve its exception: its callers may have gone."""
         self.attempt = None
         if not attempt.cancelled():
             attempt.exception()
 
 
 class Pool:
-    """Connections by node id. Belongs to one event loop; ``close`` it in the end."""
+    """Connections by node id. Belongs to one event loop; its owner calls ``close``."""
 
     def __init__(self, net: Net, clock: Clock, random: Random, config: ConnectionConfig) -> None:
         self._net = net
@@ -55,12 +55,12 @@ class Pool:
         self._random = random
         self._config = config
         self._peers: dict[int, PooledBroker] = {}
-        # Also those to brokers that were forgotten meanwhile.
+        # Includes attempts to brokers that were forgotten meanwhile.
         self._running: set[asyncio.Task[Connection]] = set()
         self._closed = False
 
     def set_address(self, node_id: int, address: Address) -> None:
-        """Where a broker is. If it has moved, its old connection is closed."""
+        """Set a broker's address. If it has moved, its old connection is closed."""
         peer = self._peers.get(node_id)
         if peer is None:
             self._peers[node_id] = PooledBroker(address, Attempts(self._config.reconnect_backoff))
@@ -71,7 +71,7 @@ class Pool:
                 peer.connection.close(f"broker {node_id} has moved to {address}")
 
     def forget(self, node_id: int) -> None:
-        """The broker is gone for good: close its connection."""
+        """Remove a broker that left the cluster, and close its connection."""
         peer = self._peers.pop(node_id, None)
         if peer is not None and peer.connection is not None:
             peer.connection.close(f"broker {node_id} has left the cluster")
@@ -85,14 +85,14 @@ class Pool:
         return None if peer is None else peer.address
 
     def ready(self, node_id: int) -> Connection | None:
-        """The broker's connection if it has one now."""
+        """The broker's open connection, or None."""
         peer = self._peers.get(node_id)
         return None if peer is None else peer.ready
 
     def adopt(self, node_id: int, connection: Connection) -> None:
         """Use a connection that was made to the broker's address before its id was known.
 
-        Does nothing if the broker has one, or if the connection is another broker's already."""
+        Does nothing if the broker has a connection, or if this one belongs to another broker."""
         peer = self._peers[node_id]
         if self.ready(node_id) is None and not self.holds(connection):
             peer.connection = connection
@@ -102,34 +102,35 @@ class Pool:
         return self.node_of(connection) is not None
 
     def node_of(self, connection: Connection) -> int | None:
-        """Which broker the connection leads to; None if it is not of the pool."""
+        """The broker of the connection; None if it is not in the pool."""
         for node_id, peer in self._peers.items():
             if peer.connection is connection:
                 return node_id
         return None
 
     def receive_ahead(self) -> None:
-        """The event loop will not run for a while: see ``Connection.receive_ahead``."""
+        """Prepare all connections for a blocked event loop: see ``Connection.receive_ahead``."""
         for peer in self._peers.values():
             if peer.connection is not None:
                 peer.connection.receive_ahead()
 
     def is_failing(self, node_id: int) -> bool:
-        """Whether it has no connection, and could not be reached last, or is being tried now."""
+        """Whether the broker has no connection, and the last attempt failed or one is in
+        progress."""
         peer = self._peers[node_id]
         is_tried = peer.attempt is not None or peer.attempts.failures > 0
         return is_tried and self.ready(node_id) is None
 
     def connected(self) -> list[int]:
-        """The brokers that have a connection now."""
+        """The ids of the brokers with an open connection."""
         return [node_id for node_id in self._peers if self.ready(node_id) is not None]
 
     async def connection(self, node_id: int) -> Connection:
         """The broker's connection, after one attempt to make it if there is none.
 
-        The attempt first waits for the back-off of earlier ones. Raises BrokerUnreachable, and
-        KeyError for a broker whose address nobody has told. Whoever is cancelled leaves the
-        attempt to the others, and to whoever comes next."""
+        The attempt first waits for the back-off of earlier ones. A cancelled caller does not cancel
+        the attempt: others may share it. Raises BrokerUnreachable, and KeyError if the broker's
+        address is unknown."""
         peer = self._peers[node_id]
         if (ready := peer.ready) is not None:
             return ready
@@ -141,7 +142,7 @@ class Pool:
             raise ClientClosed("the client is closed")
         failure = attempt.exception()
         if isinstance(failure, BrokerUnreachable):
-            # Its own for each of them: errors are changed by whoever raises them.
+            # Each caller gets its own exception: raising one changes its traceback.
             raise BrokerUnreachable(failure.address, failure.reason) from failure
         return attempt.result()
 
@@ -193,7 +194,7 @@ class Pool:
             raise ClientClosed("the client is closed")
 
     def close(self) -> None:
-        """Close every connection; their requests fail. No new one is made."""
+        """Close every connection, which fails their requests. The pool makes no new ones."""
         self._closed = True
         for attempt in self._running:
             attempt.cancel()

@@ -1,8 +1,8 @@
 """The real clock, randomness and network, behind the seams of ``protocol/ports.py``.
 
 Sockets are raw and non-blocking; readiness comes from the event loop's ``add_reader`` and
-``add_writer``, never from transports or streams, so that whoever owns a connection also owns its
-buffers and may hand a file to the kernel.
+``add_writer``, never from transports or streams, so that the owner of a connection also owns its
+buffers and may use sendfile.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ if TYPE_CHECKING:
 # Linux's UIO_MAXIOV; more buffers in one call are refused with EMSGSIZE.
 BUFFERS_PER_CALL_MAX = 1024
 
-# A peer that vanished without a FIN is found after about two minutes when idle and three when
-# bytes are unacknowledged (N-06). The last limit also ends peers that keep their window shut
-# that long, so it must exceed what an honest consumer needs between two reads.
+# A peer that vanished without a FIN is detected after about two minutes when idle and three when
+# bytes are unacknowledged (N-06). The last limit also ends peers that keep their window closed that
+# long, so it must exceed the time a correct consumer needs between two reads.
 KEEPALIVE_IDLE_SECONDS = 60
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 6
 USER_TIMEOUT_MS = 180_000
 
-# So much of the descriptors that a process may have is not given to connections that it accepts.
+# The part of the process's descriptors that accepted connections may not use, and its maximum.
 RESERVED_PART, RESERVED_MAX = 8, 1024
 
-# Selectors take no more; a timer that fires early is armed again.
+# The longest delay that selectors accept; a timer that fires early is armed again.
 DELAY_MS_MAX = 24 * 3_600_000
 
-# Others have no SO_RCVLOWAT, or acknowledge as they like.
+# Other systems have no SO_RCVLOWAT, or acknowledge on their own schedule.
 IS_LINUX = sys.platform == "linux"
-# The event of a peer that sends nothing more. poll tells of errors unasked.
+# The poll event of a peer that sends nothing more. poll reports errors in any case.
 HUNG_UP: int = getattr(select, "POLLRDHUP", 0)
 MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
 SENDFILE = getattr(os, "sendfile", None)
-# What file systems and kernels answer when they have no sendfile for this pair of descriptors.
+# The errors of file systems and kernels without sendfile for this pair of descriptors.
 NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
 
 
 class RealTimer:
-    """A callback that is still to come. Never runs before its deadline on ``RealClock``.
+    """A pending callback. Never runs before its deadline on ``RealClock``.
 
     Loops count a delay from the start of their iteration, and uvloop rounds it to whole
     milliseconds, so a loop's timer may fire early; then it is armed again."""
@@ -76,7 +76,7 @@ class RealTimer:
             self._handle = None
 
     def _arm(self) -> None:
-        # A deadline may be infinitely far away.
+        # A deadline may be infinite.
         left_ms = min(self._deadline_ms - time.monotonic() * 1000, DELAY_MS_MAX)
         delay_ms = max(0, math.ceil(left_ms))
         self._handle = asyncio.get_running_loop().call_later(delay_ms / 1000, self._fire)
@@ -94,7 +94,7 @@ class RealTimer:
 
 
 class RealClock:
-    """The machine's clocks. Timers belong to the event loop that runs when they are made."""
+    """The machine's clocks. A timer belongs to the event loop running when it is created."""
 
     __slots__ = ()
 
@@ -112,7 +112,7 @@ class RealClock:
 
 
 class RealRandom:
-    """The operating system's randomness: nobody can guess what follows from what was seen."""
+    """The operating system's randomness, which is not predictable from earlier values."""
 
     __slots__ = ("_source",)
 
@@ -153,7 +153,7 @@ class RealSocket:
         self._loop = asyncio.get_running_loop()
         self._reading = False
         self._writing = False
-        # Asked for once: both are needed after the peer has gone, and on hot paths (N-17).
+        # Read once: both are needed after the peer has gone, and on hot paths (N-17).
         self.local = address_of(connected.getsockname())
         self.peer = address_of(connected.getpeername())
         self.recv_into: Callable[[memoryview], int] = connected.recv_into
@@ -185,7 +185,7 @@ class RealSocket:
         return bool(poll.poll(0))
 
     def _has_ended(self) -> bool:
-        """Without the kernel's word for it: unread bytes hide the end."""
+        """Peek for the end of the stream, where poll cannot report it; unread bytes hide it."""
         try:
             return not self._socket.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
@@ -194,8 +194,10 @@ class RealSocket:
             return True
 
     def await_bytes(self, count: int) -> None:
-        """Let the reader be called when so much is there; 0: when anything is. Not part of the
-        seam: see ``receiving.py``. Does nothing where the system cannot."""
+        """Call the reader only when this many bytes have arrived; 0 for any number.
+
+        Not part of the seam: see ``receive_buffer.py``. Does nothing on systems other than
+        Linux."""
         if IS_LINUX and self._descriptor != -1:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(count, 1))
 
@@ -214,8 +216,8 @@ class RealSocket:
         self._writing = callback is not None
 
     def close(self) -> None:
-        # The loop must forget the descriptor first: its number may belong to the next connection
-        # as soon as the socket is closed.
+        # Remove the descriptor from the loop first: its number may be reused as soon as the socket
+        # is closed.
         self.on_readable(None)
         self.on_writable(None)
         self._descriptor = -1
@@ -237,8 +239,8 @@ class RealListener:
     def accept(self) -> RealSocket:
         connected, _ = self._listening.accept()
         if connected.fileno() >= self._descriptors_max:
-            # Numbers are given out from the lowest on. A broker that cannot open a file is worth
-            # less than one more connection: its logs would go offline.
+            # The kernel assigns the lowest free number. One connection less is better than a broker
+            # that cannot open files: its logs would go offline.
             connected.close()
             raise OSError(errno.EMFILE, "the last descriptors are kept for files")
         return prepare(connected)
@@ -256,7 +258,7 @@ class RealListener:
 
 
 def descriptors_for_peers() -> int:
-    """Whoever connects gets none from this number on."""
+    """The first descriptor number that accepted connections may not use."""
     if sys.platform == "win32":
         return sys.maxsize
     limit: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -275,7 +277,7 @@ class RealNet:
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
             listening.setblocking(False)
-            if sys.platform != "win32":  # there it would share the port with another process
+            if sys.platform != "win32":  # on Windows it would share the port with another process
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 only_six = 0 if address.host == "" else 1
@@ -311,8 +313,8 @@ async def connect_one(
         set_buffers(connecting, options)
         await asyncio.get_running_loop().sock_connect(connecting, resolved)
         if connecting.getsockname() == connecting.getpeername():
-            # Nobody listens on a local port of the ephemeral range, and the kernel happened to
-            # pick that very port as ours: TCP then connects the socket to itself.
+            # If no process listens on a local port of the ephemeral range, the kernel may pick that
+            # very port as ours: TCP then connects the socket to itself.
             raise ConnectionRefusedError(errno.ECONNREFUSED, "connected to itself")
         return prepare(connecting, options.silence_ms_max)
     except BaseException:
@@ -321,11 +323,11 @@ async def connect_one(
 
 
 def prepare(connected: socket.socket, silence_ms_max: int = -1) -> RealSocket:
-    """Set what every connection needs; closes the socket when that fails (N-15)."""
+    """Set the options of a connected socket; closes the socket if that fails (N-15)."""
     idle_seconds, interval_seconds = KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS
     probes, user_timeout_ms = KEEPALIVE_PROBES, USER_TIMEOUT_MS
     if silence_ms_max != -1:
-        # The last of the probes ends it where there is no TCP_USER_TIMEOUT.
+        # Without TCP_USER_TIMEOUT the last probe ends the connection.
         idle_seconds = interval_seconds = max(1, silence_ms_max // 3000)
         probes, user_timeout_ms = 2, silence_ms_max
     try:
@@ -348,9 +350,8 @@ def prepare(connected: socket.socket, silence_ms_max: int = -1) -> RealSocket:
 
 
 def set_buffers(any_socket: socket.socket, options: SocketOptions) -> None:
-    """Fix the kernel's buffer sizes, before there is a connection: the window is agreed then.
-
-    Accepted sockets inherit the sizes of their listener."""
+    """Set the kernel's buffer sizes, before connecting, because the window scale is negotiated
+    then. Accepted sockets inherit the sizes of their listener."""
     if options.send_buffer_bytes != -1:
         any_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
     if options.receive_buffer_bytes != -1:
@@ -371,12 +372,12 @@ def listen_address(address: Address) -> tuple[int, tuple[object, ...]]:
 
 
 def host_name(host: str) -> str | bytes:
-    """What a resolver takes: for texts it loads what could write all languages in ASCII."""
+    """The host as the resolver takes it: for text Python would load the IDNA codec."""
     return host.encode("ascii") if host.isascii() else host
 
 
 def address_of(name: tuple[object, ...]) -> Address:
-    """An address as the kernel gives it; an IPv4 peer of a dual-stack listener shows as IPv4."""
+    """Convert a socket name; an IPv4 peer of a dual-stack listener appears as IPv4."""
     host, port = name[0], name[1]
     assert isinstance(host, str)
     assert isinstance(port, int)

@@ -1,10 +1,10 @@
-"""What the kernel takes in while nobody reads, so that large answers arrive while others work.
+"""Lets large answers arrive while the application is busy and the event loop does not run.
 
-For a reader that is busy a kernel puts off what it acknowledges, up to forty milliseconds, and a
-broker that sends with a small buffer (Kafka's default is 100 KiB) stops until then: it would send
-while we read, and wait while the application works. What a reader has declared to wait for is
-acknowledged at once (SO_RCVLOWAT). It is declared only for as long as the event loop does not run:
-whoever really waited for that much might wait for ever, since less than it may fit the window.
+The kernel delays acknowledgements to a busy reader, by up to forty milliseconds, and a broker with
+a small send buffer (Kafka's default is 100 KiB) stops until then: it would send while we read, and
+wait while the application works. Up to SO_RCVLOWAT bytes the kernel acknowledges at once. The
+option is set only while the event loop does not run: a reader that really waited for that many
+bytes could wait for ever, since the window may hold less.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
     from ottla.protocol.ports import Socket
 
-# Smaller answers fit the buffer of the one who sends.
+# Smaller answers fit the sender's buffer.
 LARGE_BYTES_MIN = 128 * 1024
 AHEAD_BYTES_MAX = 8 * 1024 * 1024
 
 
 class AnswerBuffer:
-    """Owned by one connection."""
+    """Sets the option on one connection's socket. Owned by the connection."""
 
     __slots__ = ("_await_bytes", "_is_ahead")
 
     def __init__(self, socket: Socket) -> None:
-        # Not every net has it, and nothing but speed depends on it.
+        # Optional: not every net has it, and only speed depends on it.
         self._await_bytes: Callable[[int], None] | None = getattr(socket, "await_bytes", None)
         self._is_ahead = False
 
     def ahead(self, size_bytes: int) -> None:
-        """About so much is to come, and until the event loop runs again nobody will read it."""
+        """Set the option until the event loop runs again; about ``size_bytes`` are expected."""
         if self._await_bytes is None or self._is_ahead or size_bytes < LARGE_BYTES_MIN:
             return
         self._is_ahead = True

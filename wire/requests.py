@@ -1,4 +1,4 @@
-"""Requests to frames, and what answers begin with: the protocol package as a client uses it."""
+"""Encodes requests as frames, without copying large records."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from ottla.protocol.schema import Records
 
 LENGTH_BYTES = 4
-# Of a frame with its length: behind the numbers of the API and its version.
+# In a frame including its length: after the API key and version.
 CORRELATION_ID_BYTES = slice(8, 12)
-# Below, one piece more to send costs more than the copy.
+# Below this size, one more piece to send costs more than the copy.
 KEPT_BYTES_MIN = 16 * 1024
 
 
 class FileRecords:
-    """Records that a request is to be sent with and that are not copied into it: encoders take
-    them for those of a file, of which they note the place."""
+    """Records that a request refers to without copying them. To encoders they look like a file, of
+    which only the position is noted."""
 
     __slots__ = ("records",)
 
@@ -33,12 +33,13 @@ class FileRecords:
         self.records = records
 
     def pread(self, count: int, position: int) -> bytes:
-        """As of a file."""
+        """Return the bytes at that position, like ``os.pread``."""
         return bytes(memoryview(self.records)[position : position + count])
 
 
 def kept(records: Buffer) -> Records:
-    """What a request has for its records: where they are, if a copy of them would be large.
+    """The records field of a request: a reference to the records if a copy would be large.
+
     They must not change until the request has been answered."""
     if len(records) < KEPT_BYTES_MIN:
         return records
@@ -47,13 +48,13 @@ def kept(records: Buffer) -> Records:
 
 @lru_cache(maxsize=512)
 def _opening(api_key: int, api_version: int, client_id: str | None) -> bytes:
-    """The length, still 0, and the header, still with the correlation id 0."""
+    """The length, still 0, and the header, still with correlation id 0."""
     frame = bytearray(LENGTH_BYTES)
     encode_request_header(frame, RequestHeader(api_key, api_version, 0, client_id))
     return bytes(frame)
 
 
-# A connection asks the same few APIs over and over: looked up without a call of ours.
+# A connection sends the same few APIs over and over, so both lookups are cached in C.
 _encoder = cast(
     "Callable[[type[Any], int], Callable[[Any, bytearray, Regions], None]]",
     lru_cache(maxsize=512)(encoder),
@@ -64,7 +65,7 @@ has_tags = lru_cache(maxsize=512)(response_has_tags)
 def encode_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: object
 ) -> list[Buffer]:
-    """A whole frame, its length included, as pieces to be sent one after the other."""
+    """Encode a whole frame, its length included, as pieces to be sent one after the other."""
     frame = bytearray(_opening(api_key, api_version, client_id))
     frame[CORRELATION_ID_BYTES] = correlation_id.to_bytes(4)
     regions: list[tuple[int, FileRegion]] = []

@@ -1,8 +1,8 @@
-"""Which signals ask for an end, and work that the first lets end in order, the second at once.
+"""Handles termination signals: the first ends the work gracefully, the second at once.
 
-A signal breaks whatever the main thread is at: a call to another process, say, whose connection is
-of no use then. So the work has a thread of its own, and the main one, which signals reach, waits
-for it and sees to its end.
+A signal interrupts whatever the main thread does, for example a call to another process, whose
+connection would be unusable afterwards. So the work runs in a thread of its own, and the main
+thread, which receives the signals, waits for it.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
 
-# The exit status of what a signal has ended is this and its number, as shells have it.
+# Exit status of a process ended by a signal: this plus the signal's number, as in shells.
 SIGNALLED = 128
 LOOK_S = 0.2
 
 
 def hangups() -> tuple[signal.Signals, ...]:
-    """SIGHUP, which comes when the terminal is closed, unless this process was told to ignore it.
+    """SIGHUP, sent when the terminal closes, unless this process ignores it.
 
-    ``nohup`` starts commands so, because they shall outlive the terminal. Windows has none."""
+    ``nohup`` starts commands that way so that they outlive the terminal. Windows has no SIGHUP."""
     if sys.platform == "win32" or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return ()
     return (signal.SIGHUP,)
 
 
 class Signals:
-    """As a context: the first signal is kept for whoever looks, the second is KeyboardInterrupt.
+    """Context manager: stores the first signal in ``number``; the second raises KeyboardInterrupt.
 
-    Outside of the main thread, where Python takes none, it does nothing."""
+    Does nothing outside of the main thread, where Python allows no handlers."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -56,7 +56,7 @@ class Signals:
 
     @property
     def exit_status(self) -> int:
-        """Of a process that was ended by the one that has come."""
+        """The exit status of a process ended by the received signal."""
         assert self.number is not None
         return SIGNALLED + self.number
 
@@ -67,7 +67,7 @@ class Signals:
 
 
 class WorkThread(threading.Thread):
-    """Runs ``work`` and keeps what it returns or raises. Does not keep the process."""
+    """Runs ``work`` and keeps what it returns or raises. A daemon thread."""
 
     def __init__(self, work: Callable[[], str]) -> None:
         super().__init__(name="ottla-work", daemon=True)
@@ -76,18 +76,18 @@ class WorkThread(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """In the thread."""
+        """Run the work, in the thread."""
         try:
             self.told = self._work()
         except BaseException as error:
             self.error = error
 
     def await_end(self, signals: Signals) -> bool:
-        """Wait until it ends, or a signal comes; whether it has ended."""
+        """Wait for the thread to end or for a signal; return whether it has ended."""
         while self.is_alive() and signals.number is None:
             self.pause()
         return not self.is_alive()
 
     def pause(self) -> None:
-        """For a moment, or until it ends."""
+        """Wait ``LOOK_S`` seconds, or until the thread ends."""
         self.join(LOOK_S)
