@@ -1,1 +1,1 @@
-"""Copies topics of one or several clusters into another, record by record and place by place."""
+"""Copies topics of one or several clusters into another, with partitions and translated offsets."""

@@ -1,4 +1,4 @@
-"""Sends what was read to the same partitions of the target, and tells where it is there."""
+"""Sends fetched records to the same partitions of the target, and returns their offsets there."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Buffer
 
 MARK = "ottla-mirror"
-# What is sent together at most, before compression: well below what topics take by default.
+# The largest piece sent at once, before compression: well below default topic limits.
 PIECE_BYTES_MAX = 512 * 1024
 
 
 class Marks(NamedTuple):
-    """The cluster ids that go into headers: where records come from, and where they go."""
+    """The cluster ids for headers: where records come from, and where they go."""
 
     source_id: str
     target_id: str
 
 
 class CopiedRun(NamedTuple):
-    """What was copied together, and where it is: nothing if nobody told."""
+    """A copied piece and its offsets on the target; no runs if the target did not report them."""
 
     where: TopicPartition
     target_topic: str
@@ -42,7 +42,7 @@ class CopiedRun(NamedTuple):
 
 
 class Copier:
-    """One producer's use by one link."""
+    """Copies the batches of one link with its producer."""
 
     def __init__(
         self, producer: Producer[bytes, bytes], copied: Copied, marks: Marks | None
@@ -52,7 +52,7 @@ class Copier:
         self._marks = marks
 
     async def copy(self, batches: Iterable[FetchedBatch]) -> list[CopiedRun]:
-        """Return when the target has acknowledged everything. Raises what sending does, and
+        """Return when the target has acknowledged everything. Raises the errors of sends, and
         RequestRefused for damaged batches."""
         sent: list[tuple[TopicPartition, str, Columns, BatchDelivery]] = []
         for batch in batches:
@@ -83,7 +83,7 @@ def marked(records: Iterable[ConsumerRecord[bytes, bytes]], marks: Marks) -> Col
 
 
 def size_bytes(columns: Columns) -> int:
-    """About what the records take: their keys and values."""
+    """The approximate size: keys and values."""
     return _length(columns.keys.ends) + _length(columns.values.ends)
 
 
@@ -94,7 +94,7 @@ def _length(ends: Buffer) -> int:
 
 
 def pieces(columns: Columns, limit_bytes: int) -> Iterator[Columns]:
-    """The records in order, in parts of at most that size, or of one record."""
+    """Split the records, in order, into parts of at most that size, or of one record."""
     if columns.count > 1 and size_bytes(columns) > limit_bytes:
         middle = columns.count // 2
         yield from pieces(columns.slice(0, middle), limit_bytes)
@@ -104,7 +104,7 @@ def pieces(columns: Columns, limit_bytes: int) -> Iterator[Columns]:
 
 
 async def runs(columns: Columns, delivery: BatchDelivery) -> list[Run]:
-    """Where the records are now. Raises as the delivery does."""
+    """The offset runs of the records. Raises the errors of the delivery."""
     offsets = memoryview(columns.offsets).cast("B").cast("q")
     found: list[Run] = []
     start = 0
@@ -119,7 +119,7 @@ async def runs(columns: Columns, delivery: BatchDelivery) -> list[Run]:
 
 
 def joined(found: Sequence[Run]) -> list[Run]:
-    """Runs that go on where the one before ended, as one."""
+    """The runs, with adjacent ones joined."""
     kept: list[Run] = []
     for run in found:
         both = kept[-1].joined(run) if kept else None

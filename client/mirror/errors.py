@@ -1,4 +1,4 @@
-"""Why a mirror has ended by itself."""
+"""The error that ends a mirror."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from ottla.wire.errors import ClientError
 
 
 class MirrorError(ClientError):
-    """Something that a person has to change; the text is a sentence that says what."""
+    """A condition that the operator has to change; the text says what."""

@@ -1,4 +1,5 @@
-"""Keeps positions of consumer groups on the target, translated, so that they can go on there."""
+"""Copies positions of consumer groups to the target, translated, so that they can continue
+there."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 
 class Carried(NamedTuple):
-    """One position: of a group in a partition of the source, and what it is on the target. Without
-    a ``target`` nothing is known that far back: the group has to begin at the beginning there.
-    ``outcome`` is a word for what was done, or a sentence."""
+    """One position of a group in a source partition, and its translation. Without a ``target`` no
+    note reaches that far back, and the group has to start at the beginning there. ``outcome`` says
+    what was done, in words."""
 
     group: str
     where: TopicPartition
@@ -43,11 +44,11 @@ BUSY = "the group has members on the target"
 
 
 def translated(group: str, positions: Mapping[TopicPartition, int], notes: Notes) -> list[Carried]:
-    """A group's positions on the source as they are on the target; those of topics that are not
-    copied are left out. Pure.
+    """Translate a group's positions on the source to the target; skips topics that are not copied.
+    Pure.
 
-    Where several sources share a partition, no offset is right: behind what the group has read of
-    one there may be records of another that it has not."""
+    If several sources share a partition, no offset is right: behind what the group has read of one
+    source there may be unread records of another."""
     found = []
     for where, offset in sorted(positions.items()):
         if notes.target_topic(where) is None:
@@ -64,7 +65,7 @@ def translated(group: str, positions: Mapping[TopicPartition, int], notes: Notes
 
 
 async def wanted_groups(source: Admin, wanted: tuple[str, ...]) -> list[str]:
-    """The groups of that cluster that are meant. Raises ClientError."""
+    """The source's groups that match ``wanted``. Raises ClientError."""
     return [
         group.group_id
         for group in await source.groups.list_all()
@@ -75,8 +76,8 @@ async def wanted_groups(source: Admin, wanted: tuple[str, ...]) -> list[str]:
 async def carry_over(
     source: Admin, target: Admin, notes: Notes, groups: Iterable[str], *, is_trial: bool = False
 ) -> list[Carried]:
-    """Store translated positions on the target, for groups without members there, and never back
-    from where they are. Raises ClientError."""
+    """Store translated positions on the target, never backwards, for groups without members there.
+    Raises ClientError."""
     told: list[Carried] = []
     for group in groups:
         positions = {

@@ -1,4 +1,4 @@
-"""Copies one source, for as long as wanted: begins anew after whatever may pass."""
+"""Copies one source until stopped: starts a new session after each transient error."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ FENCING = (
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH,
 )
-# How often a link that waits looks whether it shall end.
+# How often a waiting link checks whether it should stop.
 NAP_MS = 250.0
-# Bounds what is in memory: what one broker sends at once, and what waits to be acknowledged.
+# Bounds the memory: one broker's fetch response, and unacknowledged records.
 FETCH_BYTES_MAX = 16 * 1024 * 1024
 MEMORY_BYTES_MAX = 64 * 1024 * 1024
-# A larger record is refused; the limits of topics are usually far below.
+# Larger records are refused; topic limits are usually far below.
 RECORD_BYTES_MAX = 16 * 1024 * 1024
 
 
 class CopyCheck(NamedTuple):
-    """Where to look whether there is something else to copy, and what it was the last time."""
+    """What is needed to detect changed topics, and what is copied now."""
 
     topics: TopicSync
     source: Admin
@@ -58,7 +58,7 @@ class CopyCheck(NamedTuple):
 
 
 class MirrorLink:
-    """Owned by one mirror."""
+    """Copies one source. Owned by one mirror."""
 
     def __init__(
         self,
@@ -76,17 +76,17 @@ class MirrorLink:
         self._is_stopping = False
         self._ends: dict[TopicPartition, int] | None = {} if until_end else None
         self._consumer: Consumer[bytes, bytes] | None = None
-        # What it had and how far behind it was; kept for those who ask when it has ended.
+        # The partition count and lag; the last values stay available after the end.
         self._place: tuple[int, int | None] = 0, None
         self._records = self._size_bytes = self._failures = 0
         self._failures_in_a_row = 0
 
     def stop(self) -> None:
-        """Copy no more than what is under way; ``run`` returns when that is done."""
+        """Stop reading; ``run`` returns when the work in progress is done."""
         self._is_stopping = True
 
     def progress(self) -> MirrorProgress:
-        """How far it is."""
+        """The progress of this link."""
         if self._consumer is not None:
             self._place = place_of(self._consumer)
         partitions, lag = self._place
@@ -96,7 +96,7 @@ class MirrorLink:
         )
 
     async def run(self) -> None:
-        """Until ``stop``. Raises MirrorError, and ClientErrors that would come again."""
+        """Copy until ``stop``. Raises MirrorError, and ClientErrors that a retry cannot fix."""
         while not self._is_stopping:
             try:
                 await self._session()
@@ -119,7 +119,7 @@ class MirrorLink:
             await self._clock.sleep(min(left_ms, NAP_MS))
 
     async def _session(self) -> None:
-        """From one set of clients to the next. Raises ClientError."""
+        """Run one session with new clients. Raises ClientError."""
         settings, environment = self._settings, self._environment
         config = ClientConfig(client_id=CLIENT_ID)
         async with AsyncExitStack() as stack:
@@ -165,7 +165,7 @@ class MirrorLink:
         consumer: Consumer[bytes, bytes],
         look: CopyCheck,
     ) -> None:
-        """Until it is to stop, or what is copied has changed."""
+        """Copy until stopped, or until the topics to copy have changed."""
         if self._ends == {}:
             self._ends = await consumer.end_offsets(partitions_of(look.copied))
         next_look_ms = self._clock.now_ms() + self._settings.refresh_ms
@@ -182,7 +182,7 @@ class MirrorLink:
                 next_look_ms = self._clock.now_ms() + self._settings.refresh_ms
 
     async def _identify(self, source: Admin, target: Admin) -> Marks:
-        """Both clusters' ids. Raises MirrorError if they are one."""
+        """The ids of both clusters. Raises MirrorError if they are the same cluster."""
         source_id = (await source.describe_cluster()).cluster_id or self.source.bootstrap
         target_id = (await target.describe_cluster()).cluster_id or self._settings.target
         if source_id == target_id:
@@ -211,7 +211,7 @@ class MirrorLink:
             group_id=self._settings.group_of(self.source),
             auto_commit=False,
             offset_reset="earliest",
-            # What was aborted on the source must not become committed on the target.
+            # Aborted records of the source must not become committed on the target.
             isolation=Isolation.READ_COMMITTED,
             fetch_bytes_max=FETCH_BYTES_MAX,
             metadata_max_age_ms=self._settings.refresh_ms,
@@ -222,14 +222,14 @@ class MirrorLink:
 
 
 def place_of(consumer: Consumer[bytes, bytes]) -> tuple[int, int | None]:
-    """How many partitions it reads, and how many offsets it is behind in all of them."""
+    """The number of assigned partitions, and their total lag in offsets; None if unknown."""
     assigned = consumer.assignment
     lags = [consumer.lag(where) for where in assigned]
     return len(assigned), None if not lags or None in lags else sum(one or 0 for one in lags)
 
 
 def partitions_of(copied: Copied) -> list[TopicPartition]:
-    """All that are copied, as the source names them."""
+    """All partitions to copy, as the source names them."""
     return [
         TopicPartition(topic, number)
         for topic, count in copied.counts.items()
@@ -238,7 +238,7 @@ def partitions_of(copied: Copied) -> list[TopicPartition]:
 
 
 def may_pass(error: ClientError) -> bool:
-    """Whether a link may get on if it begins anew."""
+    """Whether a new session may succeed after this error."""
     if isinstance(error, ProducerFenced | MirrorError):
         return False
     if isinstance(error, TransactionError):

@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 
 
 class Mirror:
-    """Copies while its block runs. Leaving the block ends in order: what was read is delivered and
-    the positions are stored. Clusters that are away are waited for."""
+    """Copies while its ``async with`` block runs. On exit, records that were read are delivered and
+    the positions are stored. Unreachable clusters are waited for."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Mirror:
         *,
         until_end: bool = False,
     ) -> None:
-        """``until_end``: only what is there when it begins; then ``wait`` returns."""
+        """``until_end``: copy only what exists at the start; then ``wait`` returns."""
         self._settings = settings
         self._environment = environment or real_environment()
         self._links = [
@@ -73,12 +73,12 @@ class Mirror:
         await asyncio.wait(self._tasks)
 
     def stop(self) -> None:
-        """Begin nothing more; ``wait`` returns when what is under way is done."""
+        """Stop all links; ``wait`` returns when the work in progress is done."""
         for link in self._links:
             link.stop()
 
     async def wait(self) -> None:
-        """Until it has ended. If one link fails, the others stop, and then this raises why."""
+        """Wait for the end. If one link fails, stops the others, then raises its error."""
         await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
         if any(task.done() and task.exception() is not None for task in self._tasks):
             self.stop()
@@ -87,7 +87,7 @@ class Mirror:
             task.result()
 
     def progress(self) -> list[MirrorProgress]:
-        """How far each source is."""
+        """The progress of each source."""
         return [link.progress() for link in self._links]
 
     async def _carry_groups(self) -> None:
@@ -107,7 +107,7 @@ class Mirror:
             Admin(settings.target, environment=environment) as to_admin,
         ):
             groups = await wanted_groups(from_admin, settings.sync_groups)
-            # Our own: nobody goes on with it on the target.
+            # Our own group's positions are of no use on the target.
             groups = [group for group in groups if group != settings.group_of(source)]
             carried = await carry_over(from_admin, to_admin, notes, groups)
         stored = sum(one.outcome == CARRIED for one in carried)

@@ -1,4 +1,4 @@
-"""Reads the notes on where records went, and makes the topic that they are kept in."""
+"""Reads the offset notes, and creates the topic that holds them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.client.process.environment import Environment
 
 PARTITION = TopicPartition(NOTES_TOPIC, 0)
-# Small segments, soon compacted: every mirror reads the whole of it when it starts.
+# Small segments, compacted soon: every mirror reads the whole topic when it starts.
 CONFIGS = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.1",
@@ -29,7 +29,7 @@ POLL_MS = 500.0
 
 
 async def make_topic(admin: Admin, replication_factor: int) -> None:
-    """Have the topic on that cluster. Raises RequestRefused."""
+    """Create the topic unless it exists. Raises RequestRefused."""
     try:
         await admin.create_topic(NewTopic(NOTES_TOPIC, 1, replication_factor, CONFIGS))
     except RequestRefused as error:
@@ -38,17 +38,17 @@ async def make_topic(admin: Admin, replication_factor: int) -> None:
 
 
 async def read_notes(bootstrap: str, environment: Environment) -> list[OffsetNote]:
-    """All notes that a cluster has, oldest first; none if nothing was ever copied to it.
+    """All notes of a cluster, oldest first; empty if nothing was ever copied to it.
 
-    Raises ClientError; one that may pass as long as too few brokers agree which topic has them."""
+    Raises ClientError; a retriable one while too few brokers agree on the topic's id."""
     config = ConsumerConfig(offset_reset="earliest", isolation=Isolation.READ_COMMITTED)
     found: list[OffsetNote] = []
     async with Consumer(bootstrap, config, environment) as consumer:
         try:
             partitions = await consumer.partitions_of(NOTES_TOPIC)
-            # A leader that was replaced and has not heard of it would tell an end of long ago, and
-            # so would one of the topic before; one that is asked under a newer epoch than its own
-            # refuses.
+            # A replaced leader that does not know it yet could return an old end offset, and so
+            # could a leader of the deleted topic. Under a newer epoch than its own it refuses the
+            # request.
             await certain_ids(consumer._cluster, [NOTES_TOPIC])
             ends = await consumer.end_offsets(partitions)
         except RequestRefused as error:

@@ -1,4 +1,4 @@
-"""What has to be done on the target before anything can be copied there. Pure."""
+"""Plans the topics to create or grow on the target before copying. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What a new topic on the target takes over, if it was set on the source's topic itself. Not among
-# them: what depends on how many brokers there are, and whose time a record bears, because records
-# keep the time that they have.
+# Topic configs that a new topic on the target inherits, if they are set on the source's topic. Not
+# included: those that depend on the number of brokers, and the timestamp type, because records keep
+# their timestamps.
 COPIED_CONFIGS = frozenset(
     {
         "cleanup.policy",
@@ -30,8 +30,8 @@ COPIED_CONFIGS = frozenset(
 
 
 class MirrorPlan(NamedTuple):
-    """``create`` and ``grow`` give the partition count by the target's name; ``too_few`` those that
-    would have to grow and may not."""
+    """``create`` and ``grow`` give the partition count by the target's topic; ``too_few`` has the
+    present and needed count of topics that may not grow."""
 
     create: dict[str, int]
     grow: dict[str, int]
@@ -39,8 +39,8 @@ class MirrorPlan(NamedTuple):
 
 
 def work(wanted: Mapping[str, int], there: Mapping[str, int], *, may_grow: bool) -> MirrorPlan:
-    """From the partition counts that the target needs and those that it has. A topic that has more
-    keeps them: other sources may need them."""
+    """Compare the partition counts that the target needs with those it has. A topic with more keeps
+    them: other sources may need them."""
     create, grow, too_few = {}, {}, {}
     for name, count in wanted.items():
         has = there.get(name)
@@ -54,7 +54,7 @@ def work(wanted: Mapping[str, int], there: Mapping[str, int], *, may_grow: bool)
 
 
 def two_into_one(names: Mapping[str, str]) -> tuple[str, str] | None:
-    """Two topics of one source that would become the same on the target, if there are such."""
+    """Two topics of one source with the same name on the target, or None."""
     seen: dict[str, str] = {}
     for topic, target in names.items():
         if target in seen:

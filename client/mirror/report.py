@@ -1,4 +1,4 @@
-"""How far a link is, for those who watch it."""
+"""Reports the progress of a link."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from ottla.protocol.named_tuples import NamedTuple
 
 
 class MirrorProgress(NamedTuple):
-    """Of one source: what was copied since the mirror began, and how many offsets it is behind in
-    all its partitions; None while that is not known."""
+    """Of one source: what was copied since the mirror started, and its total lag in offsets; None
+    if unknown."""
 
     source: str
     records: int
@@ -17,7 +17,7 @@ class MirrorProgress(NamedTuple):
     failures: int
 
     def line(self) -> str:
-        """For people."""
+        """The progress as a line of text."""
         lag = "unknown" if self.lag is None else f"{self.lag:,}"
         mebibytes = self.size_bytes / 1024 / 1024
         return (

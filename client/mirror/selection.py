@@ -1,7 +1,7 @@
-"""Which topics of a source are copied, and what they are called on the target. Pure.
+"""Selects the topics of a source to copy, and their names on the target. Pure.
 
-Copying in a circle would never end: a topic is left out if its name says that it came by the same
-link before, or if notes on the source say that the target is where it came from.
+Prevents endless circles: a topic is left out if its name shows that it was copied by the same link
+before, or if notes on the source say that it came from the target.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from ottla.client.mirror.settings import MirrorSource
 
-# Where mirrors keep their notes, on their targets.
+# The topic on the target that holds the mirrors' notes.
 NOTES_TOPIC = "ottla.mirror.offsets"
 
 
 class Circle(Exception):
-    """The topic comes from the target, and would go there again under its own name."""
+    """The topic comes from the target, and would be copied back under its own name."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(topic)
@@ -28,19 +28,17 @@ class Circle(Exception):
 
 
 def target_name(source: MirrorSource, topic: str) -> str:
-    """What the topic is called on the target."""
+    """The topic's name on the target."""
     return source.rename.replace("{source}", source.alias).replace(SAME_NAME, topic)
 
 
 def selected(
     source: MirrorSource, names: Iterable[str], from_target: Set[str], *, is_marked: bool
 ) -> dict[str, str]:
-    """Of a source's topics those to be copied, each with its name on the target.
+    """The topics of a source to copy, each with its name on the target.
 
-    ``names`` are of all topics but internal ones, ``from_target`` of those that another mirror
-    fills from the target. With marks single records are left out instead of topics.
-
-    Raises Circle."""
+    ``names`` are all topics but internal ones, ``from_target`` those that another mirror fills from
+    the target. With marks single records are left out instead of topics. Raises Circle."""
     found = {}
     for name in names:
         if name == NOTES_TOPIC or name.startswith("__"):
@@ -59,7 +57,8 @@ def selected(
 
 
 def _came_this_way(source: MirrorSource, name: str) -> bool:
-    """Whether the name has got this link's prefix or suffix before, perhaps with others since."""
+    """Whether the name has this link's prefix or suffix already, perhaps with others added
+    since."""
     before, _, after = source.rename.replace("{source}", source.alias).partition(SAME_NAME)
     has_prefix = bool(before) and (name.startswith(before) or f".{before}" in name)
     has_suffix = bool(after) and (name.endswith(after) or f"{after}." in name)

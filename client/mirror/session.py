@@ -1,8 +1,9 @@
-"""One stretch of copying: from when clients are made until they fail or have to be made anew.
+"""Copies one source with one set of clients, until they fail or the topics change.
 
-In order, and never otherwise: read, send, wait for the target's acknowledgements, note where
-records went, store the positions. So a mirror that dies at any point leaves nothing out. What it
-had sent and not stored is copied again, unless records, notes and positions are one transaction.
+Always in this order: read, send, wait for the target's acknowledgements, write the notes, commit
+the positions. So a mirror that dies at any point loses nothing. Records that it had sent without
+committing their positions are copied again, unless records, notes and positions are one
+transaction.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ POLL_MS = 250.0
 
 
 class Clients(NamedTuple):
-    """What reads the source, what writes to the target, and what brings one to the other."""
+    """The consumer of the source, the producer and admin of the target, and the copier between
+    them."""
 
     consumer: Consumer[bytes, bytes]
     producer: Producer[bytes, bytes]
@@ -46,7 +48,7 @@ class Clients(NamedTuple):
 
 
 class Purpose(NamedTuple):
-    """What one link is for. ``cluster_id`` is the source's."""
+    """What one link copies. ``cluster_id`` is the source's."""
 
     settings: MirrorSettings
     source: MirrorSource
@@ -55,7 +57,8 @@ class Purpose(NamedTuple):
 
 
 class MirrorSession(RebalanceListener):
-    """Used by one link: ``begin``, then ``step`` until that returns False, then ``end``."""
+    """One session. Owned by one link: ``begin``, then ``step`` until it returns False, then
+    ``end``."""
 
     def __init__(
         self,
@@ -70,20 +73,21 @@ class MirrorSession(RebalanceListener):
         self._on_copied = on_copied
         self._notes = Notes()
         self._jotter = Jotter(self._source.alias, cluster_id, self._notes)
-        # Offsets up to which the target has everything, and those that are stored.
+        # Offsets up to which the target has everything, and those that are committed.
         self._reached: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int] = {}
-        # What is stored on the target: an offset alone may be one of the topic before.
+        # What is committed on the target, with topic ids: an offset alone may belong to a deleted
+        # topic of the same name.
         self._stored_there: dict[TopicPartition, Committed] = {}
         self._next_store_ms = 0.0
 
     async def begin(self) -> None:
-        """Have partitions to read, or let the group give some. Raises ClientError."""
+        """Assign all partitions, or join the source's group. Raises ClientError."""
         if not self._settings.exactly_once:
             await self._consumer.subscribe(list(self._copied.names), self)
             return
-        # Nobody else has this id from here on, and what it had open is decided: the positions on
-        # the target are final, and all partitions can be read without asking a group.
+        # This fences other users of the transactional id and completes their transactions: the
+        # positions on the target are final, and all partitions can be read without a group.
         await self._producer.init_transactions()
         await self._read_notes()
         partitions = [
@@ -93,10 +97,11 @@ class MirrorSession(RebalanceListener):
         ]
         self._consumer.assign(partitions)
         for where in partitions:
-            # One source broker that is behind must not make another topic of it, nor the old one.
+            # A lagging source broker must not replace the topic by an older or newer one of that
+            # name.
             if topic_id := self._copied.ids[where.topic]:
                 self._consumer._positions[where].pinned_id = uuid_from_text(topic_id)
-        # Where the target has none it is the source's group that tells, and else the beginning.
+        # Without a position on the target, the source group's position counts, else the beginning.
         of_target = {self._on_target(where): where for where in partitions}
         group = self._settings.group_of(self._source)
         found = await self._target.groups.offsets(group, list(of_target), require_stable=True)
@@ -113,20 +118,20 @@ class MirrorSession(RebalanceListener):
                 self._consumer.seek(where, position.offset)
 
     def _is_of_other(self, where: TopicPartition, topic_id: str) -> bool:
-        """Whether a position is of a topic that there is no more: it is kept by the target, which
-        does not hear of that, and what is there now may have grown beyond it."""
+        """Whether a position belongs to a deleted topic of that name. The target keeps such
+        positions, and the present topic may have grown beyond them."""
         return "" not in (topic_id, now := self._copied.ids[where.topic]) and topic_id != now
 
     def _position(self, where: TopicPartition, offset: int) -> Committed:
-        """As it is stored: with the id of the topic that was read up to there."""
+        """The position to commit, with the id of the topic that was read."""
         return Committed(offset, metadata=self._copied.ids[where.topic])
 
     def _on_target(self, where: TopicPartition) -> TopicPartition:
         return TopicPartition(self._copied.names[where.topic], where.partition)
 
     async def step(self) -> bool:
-        """Copy what has arrived. Returns False if there is a partition that the target is not
-        ready for, with nothing copied. Raises ClientError."""
+        """Copy one poll's batches. Returns False, with nothing copied, if the target lacks a
+        partition. Raises ClientError."""
         batches = await self._consumer.poll_batches(POLL_MS)
         if any(batch.partition >= self._copied.counts[batch.topic] for batch in batches):
             return False
@@ -141,18 +146,19 @@ class MirrorSession(RebalanceListener):
         return True
 
     async def end(self) -> None:
-        """Store how far it is. Raises ClientError."""
+        """Commit the positions. Raises ClientError."""
         if not self._settings.exactly_once:
             await self._store()
             return
-        # Positions are stored with every transaction; what was read last may not be copied.
+        # Every transaction stores positions; what was polled last may not be copied.
         if self._jotter.due():
             async with self._producer.transaction():
                 await self._write_notes()
         await self._tell_source()
 
     def is_at(self, ends: dict[TopicPartition, int]) -> bool:
-        """Whether there are partitions, and all that are have been copied up to these offsets."""
+        """Whether all assigned partitions have been copied up to these offsets, and there is at
+        least one."""
         return bool(self._reached) and all(
             self._reached.get(where, -1) >= ends.get(where, 0)
             for where in self._consumer.assignment
@@ -165,13 +171,13 @@ class MirrorSession(RebalanceListener):
                 self._jotter.copied(placed.where, placed.target_topic, run)
 
     def _has_reached(self) -> None:
-        """All that was read up to now is on the target, where it was to be copied."""
+        """Record the consumer's positions: everything before them is on the target."""
         for where in self._consumer.assignment:
             position = self._consumer.position(where)
             if position is not None:
                 self._reached[where] = position
 
-    # The positions are the source group's.
+    # Without transactions: positions are committed to the group on the source.
 
     async def _store(self) -> None:
         """Write the notes, then commit to the source. Raises ClientError."""
@@ -201,10 +207,10 @@ class MirrorSession(RebalanceListener):
             await delivery
         self._jotter.written()
 
-    # The positions are the target's.
+    # With transactions: positions are committed on the target.
 
     async def _copy_at_once(self, batches: Sequence[FetchedBatch], *, is_due: bool) -> None:
-        """Records, notes and positions appear on the target together, or not at all."""
+        """Copy in one transaction: records, notes and positions appear on the target together."""
         self._has_reached()
         positions = {
             self._on_target(where): self._position(where, offset)
@@ -227,7 +233,7 @@ class MirrorSession(RebalanceListener):
             await self._tell_source()
 
     async def _tell_source(self) -> None:
-        """Let the source show how far the mirror is; nobody goes on from there."""
+        """Commit to the source for monitoring only; mirrors do not resume from there."""
         self._next_store_ms = self._environment.clock.now_ms() + self._settings.commit_ms
         try:
             await self._commit()
@@ -239,15 +245,15 @@ class MirrorSession(RebalanceListener):
             if note.source == self._source.alias:
                 self._notes.take(note)
 
-    # What the group decides, where there is one.
+    # Callbacks of the source's group, without transactions.
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Others may have copied these before: go on with their notes."""
+        """Read the notes of members that copied these partitions before."""
         if partitions:
             await self._read_notes()
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """The next member begins where the target has everything."""
+        """Commit, so that the next member begins where the target has everything."""
         try:
             await self._store()
         except ClientError as error:
@@ -255,7 +261,8 @@ class MirrorSession(RebalanceListener):
         self._forget(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Somebody else copies these, perhaps from further back."""
+        """Drop the state: another member copies these partitions, perhaps from an earlier
+        offset."""
         self._forget(partitions)
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:

@@ -1,4 +1,4 @@
-"""What a mirror copies, from where, to where and how; from a file or from options."""
+"""The settings of a mirror, from a file or from options."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SAME_NAME = "{topic}"
-# A header name, and what stands before it in names of topics and groups: letters that both allow.
+# Used as header value and as prefix of topic and group names: the characters that both allow.
 ALIAS = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSource:
     """One cluster to read. ``topics`` are names, or regular expressions that begin with ``^``;
-    ``exclude`` takes away from them. ``rename`` makes the target's name of ``{topic}`` and
+    ``exclude`` removes from them. ``rename`` forms the target's name from ``{topic}`` and
     ``{source}``. Raises ValueError."""
 
     alias: str
@@ -46,12 +46,12 @@ class MirrorSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSettings:
-    """``name`` is what a restarted mirror goes on by; times are in milliseconds. Raises ValueError.
+    """All settings of one mirror; times are in milliseconds. Raises ValueError.
 
-    ``mark`` puts a header into every record that says where it has been. ``grow`` gives a topic of
-    the target more partitions when a source has more. ``sync_groups`` are names or ``^`` patterns
-    of groups whose positions are kept on the target, too. After ``session_timeout_ms`` another
-    process of the same name takes over what one that died has copied."""
+    A restarted mirror resumes by ``name``. ``mark`` adds a header with the source to every record.
+    ``grow`` adds partitions to a target topic if a source has more. ``sync_groups`` are names or
+    ``^`` patterns of groups whose positions are copied to the target. After ``session_timeout_ms``
+    another process of the same name takes over from one that died."""
 
     target: str
     sources: tuple[MirrorSource, ...]
@@ -85,7 +85,7 @@ class MirrorSettings:
                 raise ValueError(f"{name} has to be above 0")
 
     def group_of(self, source: MirrorSource) -> str:
-        """The consumer group that reads that source; with ``exactly_once`` also the group of the
+        """The consumer group that reads that source; with ``exactly_once`` also the group on the
         target that keeps the positions."""
         return f"{self.name}.{source.alias}"
 
@@ -101,13 +101,13 @@ def _check_pattern(text: str) -> None:
 
 
 def matches(wanted: tuple[str, ...], name: str) -> bool:
-    """Whether the name is among them, or begins as one of the patterns says."""
+    """Whether the name is listed, or matches a pattern at its beginning."""
     return any(
         re.match(one, name) is not None if one.startswith("^") else one == name for one in wanted
     )
 
 
-# What a file may say, and of what type.
+# The keys of a settings file, and their types.
 TOP_KEYS: dict[str, type | tuple[type, ...]] = {
     "target": str,
     "name": str,
@@ -132,7 +132,7 @@ SOURCE_KEYS: dict[str, type | tuple[type, ...]] = {
 
 
 def from_document(document: Mapping[str, object]) -> MirrorSettings:
-    """The settings that a parsed TOML file gives. Raises ValueError naming what is wrong."""
+    """The settings from a parsed TOML file. Raises ValueError, naming what is wrong."""
     _check_keys("", document, TOP_KEYS)
     given = dict(document)
     sources = given.pop("source", {})

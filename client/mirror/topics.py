@@ -1,4 +1,4 @@
-"""Sees which topics there are to copy, and makes the target ready for them."""
+"""Finds the topics to copy, and creates them on the target."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 
 
 class Copied(NamedTuple):
-    """What is copied: for each topic of the source its name on the target, how many partitions it
-    has on the source, and its id there, empty where clusters have none."""
+    """The topics to copy: for each source topic its name on the target, its partition count on the
+    source, and its id there, empty if the cluster has no ids."""
 
     names: dict[str, str]
     counts: dict[str, int]
@@ -36,7 +36,8 @@ class Copied(NamedTuple):
 
 
 class TopicSync:
-    """Of one source. ``from_target`` are its topics that other mirrors fill from the target."""
+    """Selects and prepares the topics of one source. ``from_target`` are its topics that other
+    mirrors fill from the target."""
 
     def __init__(
         self, settings: MirrorSettings, source: MirrorSource, target: Admin, from_target: Set[str]
@@ -47,8 +48,8 @@ class TopicSync:
         self._from_target = from_target
 
     async def prepare(self, source_admin: Admin) -> Copied:
-        """Make topics on the target, or more partitions of them, until all that is selected can be
-        copied. Raises MirrorError and what the administration of both clusters does."""
+        """Create topics and partitions on the target until all selected topics can be copied.
+        Raises MirrorError and the errors of both clusters' administration."""
         views = {
             view.name: view
             for view in await source_admin.list_topics()
@@ -92,8 +93,8 @@ class TopicSync:
         try:
             await self._target.create_topic(topic)
         except RequestRefused as error:
-            # Another source's link may have been quicker, also with fewer partitions: the next
-            # look at the target tells.
+            # Another source's link may have created it first, also with fewer partitions: the next
+            # check of the target finds out.
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
         else:
@@ -104,7 +105,7 @@ class TopicSync:
             await self._target.create_partitions(target, count)
         except RequestRefused as error:
             if error.code is ErrorCode.INVALID_PARTITIONS:
-                # Somebody else has just done it.
+                # Another link has just done it.
                 return
             if error.retriable:
                 raise
@@ -115,14 +116,14 @@ class TopicSync:
 
 
 def id_text(topic_id: Uuid) -> str:
-    """As it is kept; empty where a cluster has none."""
+    """The topic id as text; empty if the cluster has none."""
     return "" if topic_id == ZERO_UUID else uuid_to_text(topic_id)
 
 
 async def certain(source: Admin, copied: Copied) -> Copied:
-    """With the topics' ids as most brokers of the source know them: one that is behind would have
-    the topic before taken for the one that is there, or the other way round. Raises RequestRefused
-    as long as they do not agree."""
+    """The topics with the ids that most brokers of the source agree on: a single lagging broker
+    could report a deleted topic of the same name. Raises RequestRefused as long as they do not
+    agree."""
     if not any(copied.ids.values()):
         return copied
     ids = await certain_ids(source._cluster, copied.names)
@@ -130,7 +131,7 @@ async def certain(source: Admin, copied: Copied) -> Copied:
 
 
 async def copied_configs(admin: Admin, topic: str) -> dict[str, str]:
-    """What a copy of the topic takes over of its settings. Raises RequestRefused."""
+    """The topic configs that a copy inherits. Raises RequestRefused."""
     entries = await admin.describe_configs(ResourceType.TOPIC, topic, sorted(COPIED_CONFIGS))
     return {
         entry.name: entry.value

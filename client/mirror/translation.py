@@ -1,13 +1,13 @@
-"""Where a record of a source is on the target. Pure.
+"""Translates source offsets to target offsets. Pure.
 
-Offsets differ between clusters: several sources share a partition, transactions leave marks,
-compaction and retention leave holes. What was copied in one go is a *run*; some runs of every
-partition are kept as notes in a compacted topic of the target, the newer the more of them: of all
-notes whose numbers end in the same count of zero bits the last few, so that of n notes a few times
+Offsets differ between clusters: several sources share a partition, transactions add markers,
+compaction and retention leave gaps. Records copied together form a *run*; some runs of every
+partition are kept as notes in a compacted topic of the target, more of the newer ones: of all notes
+whose numbers end in the same count of zero bits the last few, so that of n notes a few times
 log2(n) remain, at distances that double.
 
-An answer is never too late. It may be too early, by what was copied between two notes, so whoever
-goes on there may read some records again and misses none.
+A translated offset is never too late. It may be too early, by what was copied between two notes, so
+a consumer that continues there may read some records again and misses none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KEPT_PER_DISTANCE = 8
 
 class Run(NamedTuple):
     """Source offsets from ``start`` up to ``end`` became target offsets from ``target_start`` up to
-    ``target_end``; one by one if there are as many of both."""
+    ``target_end``; one by one if both ranges have the same size."""
 
     start: int
     end: int
@@ -39,14 +39,15 @@ class Run(NamedTuple):
         return self.end - self.start == self.target_end - self.target_start
 
     def translate(self, offset: int) -> int:
-        """For an offset from ``start`` on: a target offset with nothing missing behind it."""
+        """The target offset for a source offset from ``start`` on, with no later record before
+        it."""
         assert offset >= self.start
         if offset >= self.end:
             return self.target_end
         return self.target_start + (offset - self.start if self.is_exact else 0)
 
     def joined(self, later: Run) -> Run | None:
-        """Both as one, if the later goes on where this ends."""
+        """Both runs as one if ``later`` follows this one directly, else None."""
         touches = self.end == later.start and self.target_end == later.target_start
         if touches and self.is_exact and later.is_exact:
             return Run(self.start, later.end, self.target_start, later.target_end)
@@ -54,8 +55,8 @@ class Run(NamedTuple):
 
 
 class OffsetNote(NamedTuple):
-    """One run as it is kept: of which source (its alias and cluster id) and partition, which topic
-    it went to, and which note of this partition it is, from 1 on."""
+    """A stored run: its source (alias and cluster id) and partition, the target topic, and the
+    number of the note within the partition, from 1 on."""
 
     source: str
     cluster_id: str
@@ -66,14 +67,14 @@ class OffsetNote(NamedTuple):
 
 
 def slot_of(number: int) -> int:
-    """Which older note this one replaces: the one before it in the same slot."""
+    """The slot of a note: it replaces the previous note of the same slot."""
     assert number >= 1
     zeros = (number & -number).bit_length() - 1
     return zeros * KEPT_PER_DISTANCE + (number >> (zeros + 1)) % KEPT_PER_DISTANCE
 
 
 def note_key(note: OffsetNote) -> bytes:
-    """What compaction goes by."""
+    """The record key, by which compaction keeps one note per slot."""
     return _json(
         {
             "source": note.source,
@@ -85,7 +86,7 @@ def note_key(note: OffsetNote) -> bytes:
 
 
 def note_value(note: OffsetNote) -> bytes:
-    """All but the key."""
+    """The record value: everything that is not in the key."""
     return _json(
         {
             "number": note.number,
@@ -97,7 +98,7 @@ def note_value(note: OffsetNote) -> bytes:
 
 
 def read_note(key: bytes | None, value: bytes | None) -> OffsetNote | None:
-    """What a record says; None if it is no note, such as one of a later version."""
+    """The note in a record; None if it is not a note, or one of a later version."""
     if key is None or value is None:
         return None
     try:
@@ -118,7 +119,7 @@ def _json(document: dict[str, object]) -> bytes:
 
 
 class Notes:
-    """The notes of one source, as far as they still count: one for each partition and slot."""
+    """The current notes of one source: one for each partition and slot."""
 
     def __init__(self, notes: Iterable[OffsetNote] = ()) -> None:
         self._slots: dict[TopicPartition, dict[int, OffsetNote]] = {}
@@ -128,7 +129,7 @@ class Notes:
 
     @classmethod
     def of(cls, source: str, notes: Iterable[OffsetNote]) -> Notes:
-        """Of all notes that the target has, those of this source."""
+        """Select this source's notes from all notes of the target."""
         mine, others = [], set()
         for note in notes:
             if note.source == source:
@@ -140,15 +141,15 @@ class Notes:
         return made
 
     def is_shared(self, target: TopicPartition) -> bool:
-        """Whether other sources are copied to that partition of the target, too."""
+        """Whether other sources are also copied to that partition of the target."""
         return target in self._shared
 
     def take(self, note: OffsetNote) -> None:
-        """One more, from the topic; later ones replace earlier ones."""
+        """Add a note from the topic; later ones replace earlier ones."""
         self._slots.setdefault(note.where, {})[slot_of(note.number)] = note
 
     def last(self, where: TopicPartition) -> OffsetNote | None:
-        """The newest of a partition."""
+        """The newest note of a partition, or None."""
         newest = self._newest_first(where)
         return newest[0] if newest else None
 
@@ -156,15 +157,15 @@ class Notes:
         """The topic and the offset on the target for a source's offset; None if all notes are of
         later records.
 
-        The newest that reaches back as far: a source whose topic was made anew begins again at 0,
-        and a part that was copied twice is found where it is second."""
+        Uses the newest note that reaches back that far: a recreated source topic begins again at 0,
+        and of a range copied twice the second copy counts."""
         for note in self._newest_first(where):
             if note.run.start <= offset:
                 return note.target_topic, note.run.translate(offset)
         return None
 
     def target_topic(self, where: TopicPartition) -> str | None:
-        """Where the partition is copied to, if it is."""
+        """The topic that the partition is copied to, or None."""
         last = self.last(where)
         return None if last is None else last.target_topic
 
@@ -174,7 +175,7 @@ class Notes:
 
 
 class Jotter:
-    """Makes notes of what one link copies, and says which are to be written."""
+    """Collects notes of what one link copies, until they are written."""
 
     def __init__(self, source: str, cluster_id: str, notes: Notes) -> None:
         self._source = source
@@ -183,8 +184,8 @@ class Jotter:
         self._due: dict[TopicPartition, OffsetNote] = {}
 
     def copied(self, where: TopicPartition, target_topic: str, run: Run) -> None:
-        """These were copied. A run that goes on where the last one ended makes that longer;
-        another makes a new note, and one that nobody has written yet gives way."""
+        """Note a copied run. It extends the last run if it follows it directly; otherwise it starts
+        a new note, which replaces an unwritten one."""
         written = self._notes.last(where)
         last = self._due.get(where, written)
         number = 1 if written is None else written.number + 1
@@ -197,11 +198,11 @@ class Jotter:
         self._due[where] = note
 
     def due(self) -> list[OffsetNote]:
-        """What is to be written."""
+        """The notes to write."""
         return list(self._due.values())
 
     def written(self) -> None:
-        """All that was due is in the topic."""
+        """Mark the due notes as written."""
         for note in self._due.values():
             self._notes.take(note)
         self._due.clear()

@@ -1,1 +1,1 @@
-"""What clients need of their process: event loops, threads, background tasks."""
+"""What clients need from their process: event loops, threads, background tasks."""

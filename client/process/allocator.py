@@ -1,8 +1,8 @@
-"""Memory that has been freed stays with the process, so that large buffers do not cost it again.
+"""Keeps freed memory in the process, so that large buffers are cheap to allocate again.
 
-The C library takes large blocks from the kernel and gives them back when they are freed; every
-batch and every answer of half a megabyte then begins with pages that the kernel has to find, clear
-and map. Producers and consumers go through the same few sizes again and again.
+The C library maps large blocks from the kernel and returns them when they are freed; every batch
+and every answer of half a megabyte would begin with pages that the kernel has to find, clear and
+map. Producers and consumers reuse the same few sizes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import os
 import sys
 from functools import cache
 
-# Of mallopt in glibc.
+# Parameters of glibc's mallopt.
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
-# The most that glibc takes: half of what it gives threads at a time.
+# The largest threshold that glibc accepts: half of a thread's heap.
 LARGE_BYTES = 32 * 1024 * 1024
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 VARIABLE = "OTTLA_KEEP_FREED_MEMORY"
@@ -23,11 +23,11 @@ VARIABLE = "OTTLA_KEEP_FREED_MEMORY"
 
 @cache
 def keep_freed_memory() -> bool:
-    """Keep up to ``KEPT_BYTES_MAX`` at the end of the heap when they are free; for the whole
-    process, from the first call on.
+    """Keep up to ``KEPT_BYTES_MAX`` of freed memory at the end of the heap, for the whole process,
+    from the first call on.
 
-    Returns False, having done nothing, without glibc, where the environment says
-    ``OTTLA_KEEP_FREED_MEMORY=0``, and where it has settings of its own for the allocator."""
+    Changes nothing and returns False without glibc, if the environment has
+    ``OTTLA_KEEP_FREED_MEMORY=0``, or if it configures the allocator itself."""
     if os.environ.get(VARIABLE, "1") == "0" or not sys.platform.startswith("linux"):
         return False
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):

@@ -1,4 +1,4 @@
-"""The world a client lives in: the real one by default, a simulated one where wanted."""
+"""The environment of a client: the real one by default, a simulated one in simulations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Environment(NamedTuple):
-    """Everything outside of the process that a client touches."""
+    """Everything outside of the process that a client uses."""
 
     net: Net
     clock: Clock
@@ -21,6 +21,6 @@ class Environment(NamedTuple):
 
 
 def real_environment() -> Environment:
-    """This machine's network, clock and randomness, and its memory as clients like it best."""
+    """This machine's network, clock and randomness; also configures the allocator."""
     keep_freed_memory()
     return Environment(RealNet(), RealClock(), RealRandom())

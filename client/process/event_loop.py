@@ -1,4 +1,4 @@
-"""The event loop that a client belongs to."""
+"""Binds a client to its event loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class OwningLoop:
-    """The first loop that ``check`` is called in."""
+    """The loop of the first call of ``check``."""
 
     __slots__ = ("_loop",)
 
@@ -14,8 +14,8 @@ class OwningLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def check(self) -> None:
-        """Raise RuntimeError in any other loop: a call would wait there for what happens here, and
-        nothing would end that."""
+        """Raise RuntimeError in any other loop: a call there would wait for ever for results that
+        arrive in this one."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop

@@ -1,8 +1,8 @@
-"""The event loop of all blocking clients of a process: one, in a thread of its own.
+"""Runs the event loop of all blocking clients of a process, in a thread of its own.
 
-A call runs there while its caller waits, and can be interrupted. What the application wants done
-in the middle of a call (a rebalance listener, say) is done by the waiting thread, so that it may
-call clients itself.
+A call runs there while its caller waits, and can be interrupted. Callbacks of the application
+during a call (a rebalance listener, say) run in the waiting thread, so that they may call clients
+themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# What has come for the thread that waits: work to be done there, or the finished task.
+# Messages to the waiting thread: a callback to run there, or the finished task.
 Inbox = SimpleQueue["Callable[[], None] | asyncio.Task[Any]"]
 
 STOP_WAIT_S = 2.0
@@ -29,7 +29,8 @@ _INBOX: ContextVar[Inbox | None] = ContextVar("ottla_inbox", default=None)
 
 
 class LoopThread:
-    """Ends with the process. A child process has its own: threads do not survive a fork."""
+    """The thread and its loop; both end with the process. A child process has its own: threads do
+    not survive a fork."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -41,10 +42,10 @@ class LoopThread:
     def run(
         self, work: Coroutine[Any, Any, Result], on_lost: Callable[[], object] | None = None
     ) -> Result:
-        """Do it on the loop and wait for its result; an interrupt (Ctrl-C) cancels it first.
+        """Run ``work`` on the loop and wait for its result; an interrupt (Ctrl-C) cancels it first.
 
-        ``on_lost`` is called there if it had ended all the same, and nobody gets the result.
-        Raises RuntimeError where waiting would be for ever."""
+        ``on_lost`` is called on the loop if the work succeeded although it was cancelled, so that
+        its result is lost. Raises RuntimeError if the wait could never end."""
         try:
             self._check_may_wait()
         except RuntimeError:
@@ -64,7 +65,7 @@ class LoopThread:
             result: Result = self._wait(inbox)
             return result
         except BaseException:
-            # Begun by now, since both go through the same queue of the loop.
+            # The task exists by now: both callbacks go through the loop's queue in order.
             self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
             self._await_end(tasks, inbox)
             if on_lost is not None and has_result(tasks[0]):
@@ -92,15 +93,15 @@ class LoopThread:
             item()
 
     def _await_end(self, tasks: list[asyncio.Task[Result]], inbox: Inbox) -> None:
-        """Let a cancelled call clean up after itself, also by what it wants done here; a second
-        interrupt ends the wait."""
+        """Wait while a cancelled call cleans up, and run its callbacks here; a second interrupt
+        ends the wait."""
         if tasks and tasks[0].done():
             return
         while not isinstance(item := inbox.get(), asyncio.Task):
             item()
 
     def stop(self) -> None:
-        """End the loop; calls that wait for it are over."""
+        """Stop the loop, which ends the calls that wait for it."""
         if os.getpid() == self._process_id and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(STOP_WAIT_S)
@@ -117,13 +118,13 @@ class LoopThread:
 
 
 def has_result(task: asyncio.Task[Any]) -> bool:
-    """Whether it has ended, and well."""
+    """Whether the task has succeeded."""
     return task.done() and not task.cancelled() and task.exception() is None
 
 
 async def in_caller(function: Callable[..., Result], *arguments: object) -> Result:
-    """Call a function of the application in the thread that waits for the running call, if one
-    does."""
+    """Call a function of the application in the thread that waits for the running call; without
+    one, call it here."""
     inbox = _INBOX.get()
     if inbox is None:
         return function(*arguments)
@@ -157,11 +158,11 @@ def _loop_of(process_id: int) -> LoopThread:
     return LoopThread()
 
 
-# Held for the moment of making only: a fork in that very moment is not worth more.
+# Held only while the loop is created; a fork at that moment is not handled.
 _MAKING = threading.Lock()
 
 
 def shared_loop() -> LoopThread:
-    """The one of this process, started when it is first wanted."""
+    """This process's loop thread, started at the first call."""
     with _MAKING:
         return _loop_of(os.getpid())

@@ -1,4 +1,4 @@
-"""Libraries that are not needed until somebody asks for what only they can do."""
+"""Imports optional libraries when a feature needs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @cache
 def library(name: str, extra: str) -> Any:
-    """The module. Raises ImportError with a sentence that names the extra that brings it."""
+    """Import the module. Raises ImportError, naming the extra that installs it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

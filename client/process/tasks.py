@@ -1,4 +1,4 @@
-"""The background tasks of one client: none is forgotten, none dies unseen (hazard P-05)."""
+"""The background tasks of one client: none is dropped, and none fails unseen (hazard P-05)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def guarded(
     callback: Callable[[asyncio.Future[Any]], None], on_crash: Callable[[BaseException], None]
 ) -> Callable[[asyncio.Future[Any]], None]:
-    """For ``add_done_callback``: the event loop would log what the callback raises and go on, and
-    whoever waits for what it was to do would wait for ever."""
+    """Wrap a callback for ``add_done_callback``. The event loop would only log its exception, and
+    what waits for the callback's work would wait for ever."""
 
     def call(future: asyncio.Future[Any]) -> None:
         try:
@@ -27,18 +27,18 @@ def guarded(
 
 
 class ClientTasks:
-    """Owned by one client, which stops them when it closes."""
+    """A client's running tasks. Owned by the client, which stops them when it closes."""
 
     __slots__ = ("_named", "_on_crash", "_running")
 
     def __init__(self, on_crash: Callable[[BaseException], None]) -> None:
-        """``on_crash`` is told what ended a task that was not cancelled."""
+        """``on_crash`` is called with the exception that ended a task."""
         self._on_crash = on_crash
         self._running: set[asyncio.Task[None]] = set()
         self._named: set[str] = set()
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run it until it ends or the client stops."""
+        """Run ``work`` as a task until it ends or the client stops."""
         task = asyncio.get_running_loop().create_task(work, name=name, context=detached())
         self._running.add(task)
         task.add_done_callback(self._on_done)
@@ -46,7 +46,7 @@ class ClientTasks:
     def start_once(
         self, name: str, work: Callable[[], Coroutine[Any, Any, None]], done: Callable[[], None]
     ) -> None:
-        """Run it unless a task of that name is running; call ``done`` when it ends."""
+        """Run ``work`` unless a task of that name is running; call ``done`` when it ends."""
         if name in self._named:
             return
         self._named.add(name)
@@ -55,7 +55,7 @@ class ClientTasks:
             try:
                 await work()
             except Exception as error:
-                # Before ``done``, which would begin the same again.
+                # Before ``done``, which may start the same task again.
                 self._on_crash(error)
             finally:
                 self._named.discard(name)
@@ -72,7 +72,7 @@ class ClientTasks:
             self._on_crash(failure)
 
     async def stop(self) -> None:
-        """Cancel all and return when they have ended."""
+        """Cancel all tasks, and wait until they have ended."""
         running = list(self._running)
         for task in running:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Threads for handlers that are plain functions, behind the ``Offload`` seam."""
+"""Runs handlers that are plain functions in threads, behind the ``Offload`` seam."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Result = TypeVar("Result")
 
 
 class HandlerThreads:
-    """Owned by one parallel run, which closes it. A thread cannot be interrupted: a function that
-    nobody waits for any more runs to its end."""
+    """A pool of threads. Owned by one parallel run, which closes it. A thread cannot be
+    interrupted: a function whose result is no longer awaited runs to its end."""
 
     __slots__ = ("_executor",)
 
@@ -22,10 +22,10 @@ class HandlerThreads:
         self._executor = ThreadPoolExecutor(count, thread_name_prefix="ottla-handler")
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Awaitable[Result]:
-        """Call it in a thread."""
+        """Call ``function`` in a thread."""
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(self._executor, function, *arguments)
 
     def close(self) -> None:
-        """Take no more work. What still runs is not waited for."""
+        """Accept no more work. Running functions are not waited for."""
         self._executor.shutdown(wait=False)

@@ -1,4 +1,4 @@
-"""Tells of clients that were started and dropped without being closed, as asyncio does."""
+"""Warns of clients that were started and dropped without being closed, as asyncio does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 
 
 def warn_unclosed(client: object) -> None:
-    """For ``__del__``: what it had in memory, its place in a group and its connections are left to
-    chance. Says nothing when the interpreter ends: whoever ends with it closes nothing."""
+    """Warn from ``__del__``: unsent records, group membership and connections are abandoned. Silent
+    while the interpreter exits, when clients cannot be closed any more."""
     if not sys.is_finalizing():
         warnings.warn(f"unclosed {client!r}", ResourceWarning, stacklevel=3, source=client)

@@ -1,1 +1,1 @@
-"""Records as an application passes and receives them: serializers, interceptors, Arrow."""
+"""Records as applications send and receive them: serializers, interceptors, Arrow."""

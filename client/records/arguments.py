@@ -1,7 +1,7 @@
-"""What an application passes to a call, checked in that call and answered in one sentence.
+"""Checks what an application passes to a call, and raises errors of one sentence.
 
-A mistake that goes on comes out where nobody looks for it: in a task of the client, which it ends,
-or in a request that cannot be written.
+Without the check a mistake would surface later: in a task of the client, which it ends, or in a
+request that cannot be encoded.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def check_topic(name: object) -> None:
-    """Raise TypeError for what cannot be a topic's name, and RequestRefused for a name that no
-    broker would take."""
+    """Raise TypeError unless it is a text, and RequestRefused for a topic name that no broker
+    accepts."""
     check_text("a topic", name)
     assert isinstance(name, str)
     if _TOPIC.fullmatch(name) and name not in (".", "..") and len(name) <= TOPIC_CHARACTERS_MAX:
@@ -41,14 +41,14 @@ def check_topic(name: object) -> None:
 
 
 def check_text(what: str, name: object) -> None:
-    """Raise TypeError unless it is a text."""
+    """Raise TypeError unless ``name`` is a text."""
     if not isinstance(name, str):
         raise TypeError(f"{what} is called by a text, not {name!r}")
 
 
 def texts(what: str, names: object) -> list[str]:
-    """Names out of anything that gives them. Raises TypeError, also for a single one: a text is a
-    series of letters, and topics of one letter may exist."""
+    """A list of names from any iterable. Raises TypeError, also for a single text: it would iterate
+    over its letters, and topics of one letter may exist."""
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
         raise TypeError(f"{what} are given as a list of texts, not {names!r}")
     found = list(names)
@@ -58,12 +58,12 @@ def texts(what: str, names: object) -> list[str]:
 
 
 def is_whole(value: object) -> bool:
-    """Whether it is a whole number; True is one to Python, and to nobody else."""
+    """Whether it is a whole number. True and False are not, although Python's bool is an int."""
     return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def whole(what: str, value: object, least: int = 0, most: int = INT64_MAX) -> int:
-    """A whole number. Raises TypeError or ValueError."""
+    """The value as an int between ``least`` and ``most``. Raises TypeError or ValueError."""
     if type(value) is not int:
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise TypeError(f"{what} is a whole number, not {value!r}")
@@ -76,14 +76,14 @@ def whole(what: str, value: object, least: int = 0, most: int = INT64_MAX) -> in
 
 
 def numbers(what: str, values: object) -> list[int]:
-    """Whole numbers out of anything that gives them, each once. Raises TypeError or ValueError."""
+    """A list of distinct whole numbers from any iterable. Raises TypeError or ValueError."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise TypeError(f"{what} are given as a list of numbers, not {values!r}")
     return list(dict.fromkeys(whole(f"each of {what}", value) for value in values))
 
 
 def check_wait(what: str, value: object) -> None:
-    """Raise TypeError or ValueError unless it is a length of time in milliseconds."""
+    """Raise TypeError or ValueError unless it is a duration in milliseconds."""
     if isinstance(value, bool) or not isinstance(value, int | float | Real):
         raise TypeError(f"{what} is a number of milliseconds, not {value!r}")
     if not float(value) >= 0:
@@ -91,7 +91,8 @@ def check_wait(what: str, value: object) -> None:
 
 
 def partition_of(partition: object) -> TopicPartition:
-    """The partition, which may be a plain pair. Raises TypeError, ValueError or RequestRefused."""
+    """The partition, which may be given as a plain pair. Raises TypeError, ValueError or
+    RequestRefused."""
     match partition:
         case (str() as topic, number) if is_whole(number):
             check_topic(topic)
@@ -100,8 +101,8 @@ def partition_of(partition: object) -> TopicPartition:
 
 
 def partitions_of(partitions: object, *, is_each_once: bool = False) -> list[TopicPartition]:
-    """Partitions, each once, in their order. Raises as ``partition_of``, and ValueError for one
-    that is named twice where it has to be named once."""
+    """Distinct partitions, in their order. Raises as ``partition_of``, and ValueError for a
+    repeated partition with ``is_each_once``."""
     if isinstance(partitions, str | bytes | TopicPartition) or not isinstance(partitions, Iterable):
         raise TypeError(f"partitions are given as a list, not {partitions!r}")
     found: dict[TopicPartition, None] = {}
@@ -115,7 +116,7 @@ def partitions_of(partitions: object, *, is_each_once: bool = False) -> list[Top
 def by_partition(
     what: str, values: Mapping[TopicPartition, Value]
 ) -> Mapping[TopicPartition, Value]:
-    """A value for each partition. Raises as ``partition_of``."""
+    """The values by checked partition. Raises as ``partition_of``."""
     if not isinstance(values, Mapping):
         raise TypeError(f"{what} are given as a dict by partition, not {values!r}")
     return {partition_of(where): value for where, value in values.items()}
@@ -124,8 +125,8 @@ def by_partition(
 def positions_of(
     what: str, offsets: Mapping[TopicPartition, int | Committed]
 ) -> dict[TopicPartition, Committed]:
-    """A position for each partition, as it is stored. Raises as ``partition_of``, and TypeError or
-    ValueError for what cannot be stored."""
+    """The positions to commit, by partition. Raises as ``partition_of``, and TypeError or
+    ValueError for an invalid position."""
     return {where: _position(what, one) for where, one in by_partition(what, offsets).items()}
 
 

@@ -1,6 +1,6 @@
-"""Records as Apache Arrow data, both ways, without a copy where the layouts agree.
+"""Converts records to and from Apache Arrow, without a copy where the layouts agree.
 
-``SCHEMA`` is what everything here hands out. pyarrow is imported at the first use: it is an
+``SCHEMA`` is the schema of all returned data. pyarrow is imported at the first use: it is an
 optional dependency (the extra ``arrow``), and slow to load.
 """
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     SCHEMA: pa.Schema
 
 _INT32_BYTES, _INT64_BYTES = 4, 8
-# What one column of 32-bit ends holds at most; a whole batch of that size is on the safe side.
+# The capacity of a column with 32-bit offsets; limiting the whole batch to it is safe.
 _BATCH_BYTES_MAX = 2**31 - 1
 _TOPICS_MAX = 256
 
 
 def __getattr__(name: str) -> object:
-    """``SCHEMA``, made when it is asked for."""
+    """Create ``SCHEMA`` at its first use."""
     if name == "SCHEMA":
         return schema()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def pyarrow() -> Any:
-    """The library. Raises ImportError with a sentence that names the extra."""
+    """The pyarrow module. Raises ImportError, naming the extra that installs it."""
     return library("pyarrow", "arrow")
 
 
 @cache
 def schema() -> pa.Schema:
-    """topic, partition, offset, timestamp, key, value, headers."""
+    """The schema: topic, partition, offset, timestamp, key, value, headers."""
     pa = pyarrow()
     header = pa.struct([pa.field("key", pa.string(), False), pa.field("value", pa.binary())])
     return pa.schema(
@@ -61,7 +61,7 @@ def schema() -> pa.Schema:
 
 
 def to_arrow(where: TopicPartition, parts: Sequence[Columns]) -> pa.RecordBatch:
-    """The records of one partition. Of a single part no buffer is copied; several are joined."""
+    """The records of one partition. A single part is not copied; several are concatenated."""
     pa = pyarrow()
     kinds = schema().types
     make, buffer = pa.Array.from_buffers, pa.py_buffer
@@ -90,8 +90,8 @@ def _joined(arrays: list[pa.Array]) -> pa.Array:
     return arrays[0] if len(arrays) == 1 else pyarrow().concat_arrays(arrays)
 
 
-# Arrays are made from buffers throughout: pyarrow.array would import pandas, where it is installed,
-# to ask whether a list is one of its own.
+# Arrays are made from buffers throughout: pyarrow.array would import pandas, if installed, to check
+# whether a list is a pandas object.
 
 
 @lru_cache(maxsize=_TOPICS_MAX)
@@ -132,14 +132,14 @@ def _header_array(headers: Sequence[Header]) -> pa.Array:
 
 
 def _text(name: str) -> bytes:
-    # What is not UTF-8 cannot be an Arrow string.
+    # An Arrow string must be UTF-8.
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()
 
 
 def batches_of(records: Any) -> list[pa.RecordBatch]:
-    """Whatever hands out Arrow data, as record batches that are small enough for ``Columns``.
+    """Arrow data of any library as record batches that are small enough for ``Columns``.
 
-    Raises TypeError if it does not, or has no column that is called value."""
+    Raises TypeError for other objects, and without a column 'value' or 'key'."""
     pa = pyarrow()
     if isinstance(records, pa.RecordBatch):
         batches = [records]
@@ -168,9 +168,10 @@ def _halved(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
 
 
 def columns_of(batch: pa.RecordBatch, wall_ms: int) -> Columns:
-    """The columns key, value, timestamp and headers of an Arrow batch, the rest left aside.
+    """The columns key, value, timestamp and headers of an Arrow batch; others are ignored.
 
-    A missing or null timestamp is ``wall_ms``. Raises TypeError for types that are no bytes."""
+    A missing or null timestamp becomes ``wall_ms``. Raises TypeError for columns that are not bytes
+    or text."""
     names, count = batch.schema.names, batch.num_rows
     return Columns(
         count,
@@ -185,7 +186,7 @@ def columns_of(batch: pa.RecordBatch, wall_ms: int) -> Columns:
 
 
 def partitions_of(batch: pa.RecordBatch) -> list[int | None] | None:
-    """The column partition, if there is one. Raises TypeError unless it holds whole numbers."""
+    """The column partition, or None. Raises TypeError unless it holds whole numbers."""
     if "partition" not in batch.schema.names:
         return None
     column = batch.column("partition")
@@ -196,7 +197,7 @@ def partitions_of(batch: pa.RecordBatch) -> list[int | None] | None:
 
 
 def keys_of(batch: pa.RecordBatch) -> list[bytes | None] | None:
-    """The column key as bytes, None if no row has one. Raises TypeError unless they are bytes."""
+    """The column key as bytes; None if no row has a key. Raises TypeError for other types."""
     if "key" not in batch.schema.names:
         return None
     column = batch.column("key")
@@ -208,8 +209,8 @@ def keys_of(batch: pa.RecordBatch) -> list[bytes | None] | None:
 
 
 def movable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that records are made of, in types whose rows can be taken one by one: pyarrow
-    cannot take rows of views, which is what polars hands out."""
+    """The record columns, in types that support ``take``: pyarrow cannot take rows of views, which
+    polars returns."""
     pa = pyarrow()
     columns: dict[str, Any] = {}
     for name in ("key", "value", "timestamp", "headers"):
@@ -224,7 +225,7 @@ def movable(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _timestamps_of(column: pa.Array, wall_ms: int) -> memoryview:
     pa = pyarrow()
     if pa.types.is_timestamp(column.type):
-        # What is finer than a millisecond is cut off; seconds may be more than fit.
+        # Truncate anything finer than a millisecond; seconds may overflow, so that cast is checked.
         is_coarse = column.type.unit == "s"
         column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=is_coarse)
     elif not pa.types.is_integer(column.type):
@@ -239,7 +240,7 @@ def _bytes_of(column: pa.Array, name: str) -> BytesColumn:
         return BytesColumn.nulls(len(column))
     column = _binary_array(column, name)
     if column.null_count and column.offset % 8:
-        # Its bitmap begins inside a byte: have everything moved to the front.
+        # The validity bitmap begins inside a byte: copy the column to realign it.
         column = pa.concat_arrays([column, column.slice(0, 0)])
     validity, ends, data = column.buffers()
     bits = None
@@ -296,7 +297,7 @@ def _header_row(row: Any) -> Headers:
 
 
 def _header_of(header: Any) -> Header:
-    """Out of a list of structs, or of a map's pairs."""
+    """A header from a struct, or from a pair of a map."""
     match header:
         case {"key": name, "value": value} | (name, value):
             if isinstance(name, bytes):

@@ -1,4 +1,4 @@
-"""One record as an application reads it."""
+"""A record as an application reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of sends: what a producer returns for records that it has taken."""
+"""The results of sends: what a producer returns for records that it has accepted."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def join(
 
 
 def shares_of(fate: BatchDelivered, index: int, record_count: int) -> list[DeliveredShare]:
-    """Where ``record_count`` records of a batch are, from ``index`` on. Raises the error of the
-    first of them that failed."""
+    """The offsets of ``record_count`` records of a batch, from ``index`` on. Raises the error of
+    the first of them that failed."""
     if not fate.pieces:
         offset = -1 if fate.base_offset < 0 else fate.base_offset + index
         return [DeliveredShare(offset, fate.append_time_ms, record_count)]
@@ -141,7 +141,7 @@ class Delivery:
 
     def shares(self) -> Generator[object, None, list[DeliveredShare]]:
         """Internal: wait, and return where all the records are."""
-        # Shielded: giving up one record must not cancel those that share its batch.
+        # Shielded: cancelling one delivery must not cancel the others of the batch.
         fate = yield from asyncio.shield(self._future).__await__()
         return shares_of(fate, self._index, self.record_count)
 

@@ -1,8 +1,8 @@
-"""Which partition a record goes to. Pure; chance is an argument.
+"""Chooses the partition of a record. Pure; chance is an argument.
 
-Keys are hashed with murmur2 exactly as the Java client does, so that producers in several
-languages put one key into one partition. Records without a key stick to one partition until its
-batch is full, which makes batches large (KIP-480); leaderless partitions are avoided for them.
+Keys are hashed with murmur2 exactly as the Java client does, so that producers in several languages
+put one key into one partition. Records without a key go to one partition until its batch is full,
+which makes batches large (KIP-480), and avoid partitions without a leader.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def murmur2(key: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition of a key, among all partitions, whether they have a leader now or not.
+    """The partition of a key, among all partitions, with or without a leader.
 
-    Counting only the available ones would move keys around at every failure."""
+    Counting only the available ones would move keys at every failure."""
     assert partition_count > 0
     return (murmur2(key) & POSITIVE) % partition_count
 
 
 class StickyPartitioner:
-    """The partition for records without a key, per topic; moves on when told that a batch ended."""
+    """The partition for records without a key, per topic; changes when a batch is complete."""
 
     __slots__ = ("_below", "_chosen")
 
@@ -62,10 +62,10 @@ class StickyPartitioner:
         return chosen
 
     def move_on(self, topic: str, left: int, partition_count: int, available: Sequence[int]) -> int:
-        """A batch of partition ``left`` is complete: choose another, and return the choice.
+        """A batch of partition ``left`` is complete: choose another partition, and return it.
 
-        Does nothing when the topic has moved on already, so two batches that end together do not
-        make it jump twice."""
+        Does nothing if the topic has moved on already, so two batches that complete together do not
+        move it twice."""
         chosen = self._chosen.get(topic)
         if chosen is None or chosen == left:
             chosen = self._draw(partition_count, available, left)

@@ -40,12 +40,12 @@ class Unplaced(NamedTuple):
 
 
 if TYPE_CHECKING:
-    # None leaves the choice to the producer, which fills one partition's batch after the other.
+    # None leaves the choice to the producer, which fills one batch after the other.
     Partitioner = Callable[[Unplaced], int | None]
 
 
 def fnv1a(key: bytes) -> int:
-    """Unsigned 32-bit FNV-1a: Sarama and librdkafka place keys this way under that name."""
+    """The 32-bit FNV-1a variant that Sarama and librdkafka use under that name."""
     digest = FNV_OFFSET
     for byte in key:
         digest = (digest ^ byte) * FNV_PRIME & MASK
@@ -55,7 +55,7 @@ def fnv1a(key: bytes) -> int:
 def partitioner(
     choice: PartitionerName | Partitioner, below: Callable[[int], int]
 ) -> Partitioner | None:
-    """The function for a name; None for murmur2, which the producer has built in.
+    """The function for a name; None for murmur2, which is built into the producer.
 
     ``below(limit)`` draws an integer in [0, limit)."""
     if callable(choice):

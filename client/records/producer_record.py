@@ -1,10 +1,10 @@
-"""One record as a producer is given it, and about how large it is. Pure."""
+"""Estimates the size of a record that a producer sends. Pure."""
 
 from __future__ import annotations
 
-# What a record of up to some kilobytes adds to its key, value and headers at most: length 2,
+# The most that a record of up to some kilobytes adds to its key, value and headers: length 2,
 # attributes 1, timestamp delta 2, offset delta 2, key length 2, value length 2, header count 1.
-# Larger ones add a little more, which no limit here depends on.
+# Larger records add a little more, which no limit here depends on.
 RECORD_OVERHEAD_BYTES = 12
 HEADER_OVERHEAD_BYTES = 4
 
@@ -27,5 +27,5 @@ def item_size_bytes(item: Item) -> int:
 
 
 def headers_size_bytes(headers: Headers) -> int:
-    """About the bytes that they take."""
+    """The approximate size of the headers, in bytes."""
     return sum(HEADER_OVERHEAD_BYTES + len(name) + len(content or b"") for name, content in headers)

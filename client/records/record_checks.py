@@ -1,4 +1,4 @@
-"""What a producer takes as a record: a mistake has to come out in the call that made it."""
+"""Checks the records of a producer in the call that sends them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from ottla.client.records.producer_record import Headers
     from ottla.protocol.ids import TopicPartition
 
-# One less than fits: in one batch with a record that has none, which is -1, the difference has to.
+# One less than the type holds: the difference to -1, a record without a timestamp in the same
+# batch, has to fit.
 TIMESTAMP_MAX = INT64_MAX - 1
 
 
 def as_bytes(value: object) -> bytes | None:
-    """The bytes themselves, copied if somebody could still change them. Raises TypeError."""
+    """The value as bytes, copied if it is mutable. Raises TypeError."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -30,10 +31,8 @@ def as_bytes(value: object) -> bytes | None:
 
 
 def checked_headers(headers: Headers) -> Headers:
-    """The headers, if that is what they are, and nothing that somebody could still change. Raises
-    TypeError.
-
-    A mistake has to come out here: later it would cost the batch."""
+    """The headers as an immutable tuple. Raises TypeError here, because a later error would cost
+    the whole batch."""
     if isinstance(headers, str | bytes | Mapping) or not isinstance(headers, Iterable):
         raise TypeError(f"headers are a list of pairs of str and bytes, not {headers!r}")
     headers = tuple(headers)
@@ -46,7 +45,7 @@ def checked_headers(headers: Headers) -> Headers:
 
 
 def is_header(header: object) -> bool:
-    """Whether it is a name and a value or None."""
+    """Whether it is a pair of a name and bytes or None."""
     match header:
         case (str() as name, bytes() | None):
             return name.isascii() or is_name(name)
@@ -54,8 +53,8 @@ def is_header(header: object) -> bool:
 
 
 def is_name(name: str) -> bool:
-    """Whether it can be written. What is not UTF-8 comes out of a log with surrogate escapes, and
-    goes back as it came; other halves of a character have no bytes of their own."""
+    """Whether the name can be encoded. Invalid UTF-8 from a log has surrogate escapes and is
+    written back unchanged; other surrogates have no encoding."""
     try:
         name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -64,13 +63,13 @@ def is_name(name: str) -> bool:
 
 
 def checked_timestamp(timestamp: object) -> int:
-    """Milliseconds since 1970, or -1 for none. Raises TypeError or ValueError: later it would end
-    the producer."""
+    """The timestamp in ms since 1970, or -1 for none. Raises TypeError or ValueError: a later error
+    would end the producer."""
     return whole("a timestamp in milliseconds", timestamp, -1, TIMESTAMP_MAX)
 
 
 def too_large(topic: str, size_bytes: int, limit_bytes: int) -> RequestRefused:
-    """The error for a record that no request may carry."""
+    """The error for a record that exceeds the largest request."""
     return RequestRefused(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"a record of {size_bytes} bytes exceeds request_bytes_max ({limit_bytes})",
@@ -79,7 +78,7 @@ def too_large(topic: str, size_bytes: int, limit_bytes: int) -> RequestRefused:
 
 
 def unwritable(where: TopicPartition, reason: Exception) -> RequestRefused:
-    """The error for a batch whose records turn out not to be any."""
+    """The error for a batch that cannot be encoded."""
     return RequestRefused.for_partition(
         ErrorCode.INVALID_RECORD, where, message=f"its records cannot be written: {reason}"
     )

@@ -1,6 +1,7 @@
-"""Records that come many at once, as values or as columns, and how many fit into a batch. Pure.
+"""Holds records that are sent many at once, as values or columns, and splits them into batches.
+Pure.
 
-They stay as they came until their batch is encoded; no record becomes an object of its own.
+They keep their form until their batch is encoded; no record becomes an object of its own.
 """
 
 from __future__ import annotations
@@ -29,38 +30,39 @@ if TYPE_CHECKING:
     from ottla.protocol.records.columns import Columns
     from ottla.protocol.records.record import Encoded
 
-# By how much the sizes below may be too low for one record: offset delta and three sizes of one
-# byte more each; a timestamp delta of ten bytes instead of two; as much as all sizes for headers.
+# The most by which the sizes below may be too low for one record: offset delta and three sizes of
+# one byte more each; a timestamp delta of ten bytes instead of two; as much as all sizes for
+# headers.
 SIZES_EXCESS_BYTES = 4
 TIME_EXCESS_BYTES = 8
 HEADERS_EXCESS_BYTES = 4
 
 
 class Rows(Protocol):
-    """Records of one partition, in order. Sizes are about what they take uncompressed."""
+    """Records of one partition, in order. Sizes are approximate and uncompressed."""
 
     @property
     def count(self) -> int: ...
 
     @property
     def excess_bytes(self) -> int:
-        """By how much ``size_bytes`` may be too low, at most, for each record."""
+        """The most by which ``size_bytes`` may be too low, for each record."""
 
     def size_bytes(self, start: int, stop: int) -> int:
-        """Of the records from ``start`` up to ``stop``."""
+        """The size of the records from ``start`` up to ``stop``."""
 
     def timestamp(self, index: int) -> int:
-        """Of one record, in ms since 1970."""
+        """The timestamp of one record, in ms since 1970."""
 
     def items(self, start: int, stop: int) -> list[Item]:
-        """Each for itself, for a batch that takes others as well."""
+        """The records one by one, for a batch that holds others as well."""
 
     def encode(self, start: int, stop: int) -> Encoded:
-        """What goes into a batch of their own."""
+        """The encoded records, for a batch of their own."""
 
 
 class RowRun(NamedTuple):
-    """What one batch has of them."""
+    """The part of some rows that one batch holds."""
 
     rows: Rows
     start: int
@@ -82,8 +84,7 @@ class RowRun(NamedTuple):
 
 
 def part_within(rows: Rows, start: int, limit_bytes: int) -> RowRun:
-    """As many from ``start`` on as fit into so many bytes however they are encoded, and one at
-    least."""
+    """As many records from ``start`` on as certainly fit into ``limit_bytes``, at least one."""
     assert start < rows.count
     excess_bytes = rows.excess_bytes
 
@@ -93,7 +94,7 @@ def part_within(rows: Rows, start: int, limit_bytes: int) -> RowRun:
     all_bytes = most_bytes(rows.count)
     if all_bytes <= limit_bytes:
         return RowRun(rows, start, rows.count)
-    # Records are mostly of one size, and then this is how many it is.
+    # If all records have the same size, this guess is exact.
     guess = start + (rows.count - start) * limit_bytes // all_bytes
     if guess > start and most_bytes(guess) <= limit_bytes < most_bytes(guess + 1):
         return RowRun(rows, start, guess)
@@ -102,13 +103,13 @@ def part_within(rows: Rows, start: int, limit_bytes: int) -> RowRun:
 
 
 class ValueRows:
-    """Values without keys, all of one timestamp."""
+    """Values without keys, all with one timestamp."""
 
     __slots__ = ("_ends", "_timestamp", "_values")
     excess_bytes = SIZES_EXCESS_BYTES
 
     def __init__(self, values: Sequence[bytes | None], timestamp: int) -> None:
-        """The values stay as they are. Raises TypeError for what is neither bytes nor None."""
+        """Keep the values without a copy. Raises TypeError unless each is bytes or None."""
         ends = value_ends(values)
         if ends is None:
             raise TypeError("values are bytes or None")
@@ -127,7 +128,7 @@ class ValueRows:
         return self._timestamp
 
     def items(self, start: int, stop: int) -> list[Item]:
-        # Plain tuples out of C: a named one would cost more than all the rest.
+        # Plain tuples made in C: named tuples would cost more than everything else here.
         values = self._values[start:stop]
         return list(zip(repeat(self._timestamp), repeat(None), values, repeat(())))
 
@@ -139,7 +140,7 @@ class ValueRows:
 
 
 class ItemRows:
-    """Records one by one: what has been sorted out of others."""
+    """Single records, for example those selected from columns by key."""
 
     __slots__ = ("_ends", "_items")
     excess_bytes = SIZES_EXCESS_BYTES + TIME_EXCESS_BYTES + HEADERS_EXCESS_BYTES
@@ -166,12 +167,12 @@ class ItemRows:
 
 
 class ColumnRows:
-    """Columns of keys, values, timestamps and headers; their offsets mean nothing here."""
+    """Columns of keys, values, timestamps and headers; their offsets are ignored."""
 
     __slots__ = ("_columns", "_header_ends", "_key_ends", "_value_ends", "excess_bytes")
 
     def __init__(self, columns: Columns, *, has_one_timestamp: bool = False) -> None:
-        """Batches of records that ``has_one_timestamp`` may hold a few more of them."""
+        """With ``has_one_timestamp`` a batch may hold a few more records."""
         self._columns = columns
         self.excess_bytes = SIZES_EXCESS_BYTES
         if not has_one_timestamp:

@@ -1,4 +1,4 @@
-"""What an application may send at once, made into the rows of each partition."""
+"""Divides what an application sends in one call into the rows of each partition."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from ottla.client.records.producer_record import Item
 
-    # None where the key does not decide.
+    # Returns None if the key does not decide.
     PartitionOfKey = Callable[[bytes], int | None]
     # None stands for any partition.
     Divided = Iterable[tuple[int | None, Rows]]
 
 
 class ArrowStream(Protocol):
-    """Anything that hands out Arrow data by the PyCapsule interface: tables of all libraries."""
+    """Anything with the Arrow PyCapsule interface, such as tables of all dataframe libraries."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
@@ -40,7 +40,7 @@ Records = Sequence[bytes | None] | Columns | ArrowStream | ArrowArray
 
 
 class Divider:
-    """Says where the records of one call go: what it names itself comes before keys."""
+    """Divides the records of one call; an explicit partition takes precedence over keys."""
 
     __slots__ = ("_partition", "_partition_of_key", "_wall_ms")
 
@@ -52,7 +52,7 @@ class Divider:
         self._wall_ms = wall_ms
 
     def divide(self, records: Records, key: bytes | None) -> Divided:
-        """The records of each partition, in order. Raises TypeError for what is no records."""
+        """The records by partition, in order. Raises TypeError for unsupported types."""
         if isinstance(records, Columns):
             _refuse_key(key)
             return self._by_key(records)
@@ -64,9 +64,9 @@ class Divider:
     def _values(self, values: Sequence[bytes | None], key: bytes | None) -> Divided:
         if isinstance(values, str | bytes | bytearray | memoryview):
             raise TypeError("records are a sequence of values; for a single one there is send()")
-        # Batches leave later than their call returns, and the sequence is the caller's to change.
+        # Copied: batches are sent after the call returned, and the caller may change the list.
         values = list(values)
-        # Also a key may be the caller's to change.
+        # The caller may change a mutable key, too.
         key = as_bytes(key)
         if key is None:
             try:
@@ -95,7 +95,8 @@ class Divider:
         return ColumnRows(columns_of(batch, self._wall_ms), has_one_timestamp=has_one)
 
     def _partitions_of(self, batch: pa.RecordBatch) -> list[int | None] | None:
-        """What each row says, by its partition or else by its key; None if none says anything."""
+        """The partition of each row, by its column or else by its key; None if no row has
+        either."""
         wanted = partitions_of(batch)
         keys = keys_of(batch)
         if keys is None:
@@ -118,7 +119,7 @@ class Divider:
 
 
 def _grouped(wanted: list[int | None]) -> list[tuple[int | None, list[int]]]:
-    """The indexes of each partition's rows."""
+    """The row indexes of each partition."""
     found: dict[int | None, list[int]] = {}
     for index, partition in enumerate(wanted):
         found.setdefault(partition, []).append(index)

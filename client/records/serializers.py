@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from ottla.protocol.ports import Buffer
 
-    # Defaults (PEP 696) make ``Producer`` without more mean one of bytes. The type checkers bring
-    # that module along; nothing of it is needed when the program runs.
+    # The defaults (PEP 696) make a plain ``Producer`` one of bytes. Type checkers include the
+    # module; at run time it is not needed.
     SendKey = TypeVar("SendKey", default=Buffer)
     SendValue = TypeVar("SendValue", default=Buffer)
     ReadKey = TypeVar("ReadKey", default=bytes)
@@ -134,7 +134,7 @@ BYTES = Serde[bytes](encode_bytes, decode_bytes)
 
 
 class PerTopic:
-    """A serializer or deserializer with its function for each topic."""
+    """A serializer or deserializer, with its function for each topic."""
 
     __slots__ = ("_functions", "_given")
 
@@ -143,7 +143,7 @@ class PerTopic:
         self._functions: dict[str, Callable[[Any], Any]] = {}
 
     def __call__(self, topic: str, value: Any) -> Any:
-        """Translate a value; null stays null."""
+        """Convert a value; None stays None."""
         if value is None:
             return None
         function = self._functions.get(topic)

@@ -7,10 +7,11 @@ from ottla.protocol.data_classes import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorLimits:
-    """What an accumulator is bound by.
+    """The limits of one accumulator.
 
-    ``first_window`` is the window of a line before its first batch is acknowledged. With
-    ``waits_for_progress`` the delivery timeout begins anew whenever a batch is acknowledged."""
+    ``first_window`` is the number of batches in flight of a partition before its first batch is
+    acknowledged. With ``waits_for_progress`` the delivery timeout restarts whenever a batch is
+    acknowledged."""
 
     batch_bytes: int
     linger_ms: float

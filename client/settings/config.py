@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 9092
 # A broker remembers the last five batches of a producer per partition; a sixth in flight could be
-# retried after it was forgotten (hazard T-02).
+# retried after the broker has forgotten it (hazard T-02).
 IDEMPOTENT_IN_FLIGHT_MAX = 5
 
 Acks = Literal[0, 1, -1, "all"]
@@ -179,12 +179,12 @@ class ProducerConfig(ClientConfig):
 
     @property
     def required_acks(self) -> int:
-        """The value in the request: ``"all"`` is -1."""
+        """The value in the request: -1 for ``"all"``."""
         return -1 if self.acks == "all" else self.acks
 
     @property
     def codec(self) -> Codec:
-        """The compression as a batch names it."""
+        """The compression as batches encode it."""
         return Codec[self.compression.upper()]
 
     @property
@@ -254,7 +254,7 @@ class ConsumerConfig(ClientConfig):
     fetch_bytes_min: int = 1
     fetch_bytes_max: int = 50 * 1024 * 1024
     partition_bytes_max: int | None = None
-    # What one batch may grow to when it is decompressed: a bomb ends here.
+    # Protects against decompression bombs.
     batch_bytes_max: int = 256 * 1024 * 1024
     check_crc: bool = True
     rack: str = ""
@@ -299,7 +299,7 @@ class ConsumerConfig(ClientConfig):
         if not self.assignors:
             raise ValueError("assignors has to name at least one")
         if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
-            # A lost heartbeat or two must not be the end of a member.
+            # One or two lost heartbeats must not end the membership.
             raise ValueError("heartbeat_interval_ms is at most a third of session_timeout_ms")
         for name in ("heartbeat_interval_ms", "max_poll_interval_ms", "auto_commit_interval_ms"):
             if getattr(self, name) < 1:

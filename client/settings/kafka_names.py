@@ -1,10 +1,10 @@
-"""Kafka's names of settings, those of its Java clients of all ages and of librdkafka, and ours."""
+"""Kafka's names of settings, from all versions of the Java clients and librdkafka, and ours."""
 
 from __future__ import annotations
 
 from ottla.client.records.serializers import decode_int, decode_text, encode_int, encode_text
 
-# Several names of one setting may stand together only with one value.
+# Several names of one setting may be given together only with the same value.
 ALIASES = {
     # Every client.
     "client.id": "client_id",
@@ -66,7 +66,7 @@ ALIASES = {
     "value.deserializer": "value_deserializer",
 }
 
-# Two properties that are the ends of one range.
+# Pairs of properties that are the ends of one range.
 RANGES = {
     "reconnect.backoff.ms": ("reconnect_backoff", "initial_ms"),
     "reconnect.backoff.max.ms": ("reconnect_backoff", "limit_ms"),
@@ -78,10 +78,10 @@ RANGES = {
     "socket.receive.buffer.bytes": ("socket", "receive_buffer_bytes"),
 }
 
-# Where to connect to is no setting of a configuration but the first argument of a client.
+# The bootstrap addresses are the first argument of a client, not a configuration field.
 ADDRESSES = ("bootstrap.servers", "metadata.broker.list", "broker.list")
 
-# What Kafka's clients know and these do not need, and what does it here.
+# Settings of Kafka's clients that have no effect here, and what replaces them.
 WITHOUT_EFFECT = {
     "retries": "a batch is tried again until delivery_timeout_ms is over",
     "message.send.max.retries": "a batch is tried again until delivery_timeout_ms is over",
@@ -120,7 +120,7 @@ ASSIGNOR_NAMES = {
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
 
-# The numbers are those of 0.8's compression.codec.
+# The numbers come from compression.codec of Kafka 0.8.
 COMPRESSION_NAMES = {"0": "none", "1": "gzip", "2": "snappy"}
 
 RESET_NAMES = {

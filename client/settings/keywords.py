@@ -1,7 +1,8 @@
-"""The same settings as keywords: ``Producer("127.0.0.1:9092", linger_ms=20, compression="zstd")``.
+"""Declares the settings as keywords: ``Producer("127.0.0.1:9092", linger_ms=20,
+compression="zstd")``.
 
 One key for each field of the configuration, so that type checkers and editors know every name and
-type; a test compares both. Unknown names are answered with the nearest one.
+type; a test compares both. An error for an unknown name suggests the nearest one.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class ClientSettings(TypedDict, total=False):
 
 
 class ProducerSettings(ClientSettings, Generic[SendKey, SendValue], total=False):
-    """The fields of ProducerConfig; the serializers say what ``send`` takes."""
+    """The fields of ProducerConfig; the serializers determine what ``send`` accepts."""
 
     transactional_id: str | None
     transaction_timeout_ms: int
@@ -76,7 +77,7 @@ class ProducerSettings(ClientSettings, Generic[SendKey, SendValue], total=False)
 
 
 class ConsumerSettings(ClientSettings, Generic[ReadKey, ReadValue], total=False):
-    """The fields of ConsumerConfig; the deserializers say what records hold."""
+    """The fields of ConsumerConfig; the deserializers determine what records contain."""
 
     offset_reset: OffsetReset
     isolation: Isolation | IsolationName
@@ -106,7 +107,7 @@ class ConsumerSettings(ClientSettings, Generic[ReadKey, ReadValue], total=False)
 def configured(config: AnyConfig, settings: object) -> AnyConfig:
     """The configuration with these settings changed; ``settings`` is one of the dicts above.
 
-    Raises TypeError for a name that is no field, and ValueError for what the fields refuse."""
+    Raises TypeError for an unknown name, and ValueError for an invalid value."""
     if not isinstance(config, ClientConfig):
         raise TypeError(f"a configuration is a ProducerConfig or so, not {config!r}")
     changes = dict(cast("dict[str, Any]", settings))
@@ -124,7 +125,8 @@ def configured(config: AnyConfig, settings: object) -> AnyConfig:
 
 
 def _unknown(name: str, kind: str, known: list[str]) -> str:
-    """The complaint about a name. Kafka's own names are known, with underscores for dots."""
+    """The error text for an unknown name. Kafka's names, with underscores for dots, are
+    recognised."""
     for java_name, field in ALIASES.items():
         if java_name.replace(".", "_") == name and field in known:
             return f"{name!r} is called {field!r} here"

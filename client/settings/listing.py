@@ -59,7 +59,7 @@ def explanations(config: type[ClientConfig]) -> dict[str, str]:
 
 
 def default_text(one: Field[object]) -> str:
-    """The default as a keyword argument would be written; sizes in KiB or MiB besides."""
+    """The default as a keyword argument; sizes also in KiB or MiB."""
     value = one.default
     if value is MISSING and one.default_factory is not MISSING:
         value = one.default_factory()

@@ -1,8 +1,7 @@
-"""Settings in Kafka's own words, as ``{"linger.ms": "5", "request.required.acks": "-1"}``.
+"""Reads settings by Kafka's names, as ``{"linger.ms": "5", "request.required.acks": "-1"}``.
 
-Values are text as in a properties file, or already what they mean. A name that nobody knows is
-refused, because a mistyped setting is one that silently does not hold; one that Kafka knows and
-that has no meaning here warns.
+Values are text as in a properties file, or already of their type. Unknown names are refused,
+because a mistyped setting would silently have no effect; Kafka's names without a meaning here warn.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ WARNING_DEPTH = 3
 
 
 def addresses_of(properties: Properties) -> str:
-    """What ``bootstrap.servers`` says. Raises ValueError if it is not there."""
+    """The value of ``bootstrap.servers``. Raises ValueError if it is missing."""
     for name in ADDRESSES:
         if name in properties:
             return str(properties[name])
@@ -44,10 +43,10 @@ def addresses_of(properties: Properties) -> str:
 
 
 def fields_from(kind: type[Any], properties: Properties) -> dict[str, Any]:
-    """The fields of that class of configuration that the properties set.
+    """The fields of that configuration class that the properties set.
 
-    Raises ValueError for an unknown name, for a value that is none, and where two names of one
-    setting disagree. Warns of properties that change nothing here."""
+    Raises ValueError for an unknown name, an invalid value, and different values for two names of
+    one setting. Warns of properties without an effect."""
     types = {field.name: str(field.type) for field in fields(kind)}
     found: dict[str, Any] = {}
     origin: dict[str, str] = {}
@@ -91,7 +90,7 @@ def _without_a_field(name: str, value: object, types: Mapping[str, str]) -> None
 def _range(field: str, ends: dict[str, int]) -> Backoff | SocketOptions:
     if field == "socket":
         return SocketOptions(**ends)
-    # Kafka's limit is 1 s, and grows with a larger beginning.
+    # Kafka's default limit is 1 s, and at least the initial delay.
     initial_ms = ends.get("initial_ms", 50 if field == "reconnect_backoff" else 100)
     return Backoff(initial_ms, max(initial_ms, ends.get("limit_ms", 1_000)))
 
@@ -126,7 +125,7 @@ def _acks(name: str, value: object) -> int | str:
 
 
 def _class_name(value: object) -> str:
-    """``org.apache.kafka...StringSerializer`` and ``class a.b.C`` are known by their last part."""
+    """The last part of names like ``org.apache.kafka...StringSerializer`` and ``class a.b.C``."""
     return str(value).strip().rpartition(".")[2]
 
 

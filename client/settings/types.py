@@ -1,7 +1,7 @@
-"""Whether settings are of the types that they are declared with, for those who use no type checker.
+"""Checks the types of settings, for applications without a type checker.
 
-A number in quotes or a single name in place of a tuple would do its harm much later and far away,
-and an isolation level that only looks like one would show records of aborted transactions.
+A number in quotes or a single name instead of a tuple would fail much later and elsewhere, and a
+text instead of an isolation level would show records of aborted transactions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SettingKind(NamedTuple):
-    """What a declared type takes, and how it is called in a sentence."""
+    """The accepted types of a declared type, and its name in error texts."""
 
     types: tuple[type, ...]
     words: str
@@ -46,7 +46,7 @@ KINDS: Mapping[str, SettingKind] = MappingProxyType(
 )
 
 
-# What settings have at least; those that are not here are checked with what they belong to.
+# The minimum values; other settings are checked together with related ones.
 LEASTS: Mapping[str, int] = MappingProxyType(
     {
         "request_timeout_ms": 1,
@@ -65,7 +65,7 @@ LEASTS: Mapping[str, int] = MappingProxyType(
 )
 
 
-# The application's code, and what is meant by that.
+# Settings that are callables of the application, and their description in error texts.
 CALLED: Mapping[str, str] = MappingProxyType(
     {
         "key_serializer": "a function, such as TEXT.encode",
@@ -78,8 +78,8 @@ CALLED: Mapping[str, str] = MappingProxyType(
 
 
 def check_types(config: DataclassInstance) -> None:
-    """Raise TypeError, naming the setting, for a value of another type than its field's, and
-    ValueError for one that is too small, or no number at all."""
+    """Raise TypeError, naming the setting, for a value of the wrong type, and ValueError for one
+    that is too small or NaN."""
     for field in fields(config):
         value = getattr(config, field.name)
         called = CALLED.get(field.name)
@@ -90,7 +90,7 @@ def check_types(config: DataclassInstance) -> None:
         kind = KINDS.get(str(field.type).partition("[")[0])
         if kind is None:
             continue
-        # True is a whole number to Python, and to nobody who reads a configuration.
+        # True is an int in Python, but a mistake in a configuration.
         is_misplaced = isinstance(value, bool) and bool not in kind.types
         if is_misplaced or not isinstance(value, kind.types):
             raise TypeError(f"{field.name} is {kind.words}, not {value!r}")
@@ -100,7 +100,7 @@ def check_types(config: DataclassInstance) -> None:
 
 
 def check_methods(setting: str, values: Iterable[object], methods: tuple[str, ...]) -> None:
-    """Raise TypeError for an object that has not all of these methods."""
+    """Raise TypeError for an object without all of these methods."""
     for value in values:
         if isinstance(value, type) or not all(hasattr(value, method) for method in methods):
             names = " and ".join(methods)
