@@ -212,7 +212,7 @@ _PLACES = {
     "read_polars": "client.frames",
 }
 
-# Modules with public names of their own.
+# Submodules with their own public names.
 _ROOMS = ("serializers", "sync")
 
 _here = _os.path.dirname(__file__)
@@ -222,7 +222,7 @@ if not _os.path.isdir(_os.path.join(_here, "broker")):
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name's module when the name is first asked for."""
+    """Load a public name's module at its first use."""
     if name in _ROOMS:
         return _loaded(name)
     if name not in _PLACES:

@@ -1,8 +1,7 @@
-"""The ``ottla`` command: finds the verb, reads its command line, runs it.
+"""The ``ottla`` command: finds the verb, parses its command line and runs it.
 
-What makes a command line is loaded first, so that help and mistakes cost nothing; the function of
-the verb gets the parsed arguments and returns the exit status. Options may stand before the verb
-as well as after it.
+The parser is loaded first, so that help and mistakes are answered quickly; the verb's function
+receives the parsed arguments and returns the exit status. Options may precede or follow the verb.
 """
 
 from __future__ import annotations
@@ -20,15 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 USAGE_ERROR = 2
-# 128 and the number of SIGINT, as shells have it.
+# 128 plus the number of SIGINT, as in shells.
 INTERRUPTED = 130
-# What the scripts of ``ottla completion`` call; no verb, for nobody types it.
+# The internal command of the scripts of ``ottla completion``; not a verb, since users do not type
+# it.
 COMPLETE = "__complete"
 COMPLETER = "ottla.completion:complete"
 
 
 def usage() -> str:
-    """What ``ottla --help`` shows."""
+    """The text of ``ottla --help``."""
     lines = [f"  {name:<14}{verb.purpose}" for name, verb in VERBS.items()]
     return "\n".join(
         [
@@ -50,20 +50,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             status = dispatch(sys.argv[1:] if arguments is None else arguments)
         finally:
-            # Here, and not at exit, which complains; a verb's help ends with SystemExit.
+            # Flush here: a failure at exit prints a complaint. A verb's help ends with SystemExit.
             if sys.stdout is not None:
                 sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Nothing may be flushed to it at exit.
+        # The reader of our output has closed it. Nothing may be flushed to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
 
 
 def dispatch(arguments: Sequence[str]) -> int:
-    """Find out what is wanted, and do it. Raises SystemExit for a verb's help and mistakes."""
+    """Find the verb and run it. Raises SystemExit for a verb's help and mistakes."""
     if arguments and arguments[0] == COMPLETE:
         complete: Callable[[Sequence[str]], int] = load(COMPLETER)
         return complete(arguments[1:])
@@ -85,7 +85,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 
 def perform(verb: Verb, arguments: Sequence[str]) -> int:
-    """Load the verb, read its command line, run it. Raises SystemExit for help and mistakes."""
+    """Load the verb, parse its command line and run it. Raises SystemExit for help and mistakes."""
     with Loading():
         make_parser: Callable[[], argparse.ArgumentParser] = load(verb.parser)
         parsed = make_parser().parse_args(arguments)

@@ -1,8 +1,8 @@
-"""``ottla completion``, and what its scripts call: the words that may come next.
+"""``ottla completion``, and the completions that its scripts request.
 
-The scripts know nothing but how to ask, so they are right for every later version. An answer is a
-line that says whether the shell should offer its own files, then a line for each word and, behind
-a tab, its meaning.
+The scripts only know how to request completions, so they work with every later version. An answer
+is a line that says whether the shell should offer its own files, then a line for each word and,
+after a tab, its meaning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GLOBAL_OPTIONS = (
     Word("--json", "the same as --format json"),
     Word("--version", "tell the version"),
 )
-# Loaded only where a word can be a topic or a group, for it needs a client.
+# Loaded only if the word can be a topic or a group: it needs a client.
 NAMES = "ottla.client.cli.names:names_of"
 
 BASH = r"""# ottla completion bash
@@ -94,7 +94,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def complete(words: Sequence[str]) -> int:
-    """Write what may stand for the last word. Never complains: nobody would see it."""
+    """Write the candidates for the last word. Reports no errors, which the shell would not show."""
     found = completion_of(words or [""])
     if found.source is CandidateSource.FILES and not found.words:
         sys.stdout.write(f"{FILES}\n")
@@ -108,7 +108,7 @@ def complete(words: Sequence[str]) -> int:
 
 
 def completion_of(words: Sequence[str]) -> Completion:
-    """What may stand for the last word of a command line without its first."""
+    """The candidates for the last word of a command line, given without its first word."""
     *before, current = words
     verb, others = split(before)
     if verb in VERBS:

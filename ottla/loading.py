@@ -1,8 +1,8 @@
-"""Loading without looking for garbage: modules are made to stay.
+"""Loads modules without garbage collection, since modules are permanent.
 
-While hundreds of them are made the collector would walk through all of them again and again; and
-if it merely paused, it would do so once, for as long as a tenth of the loading, as soon as it went
-on. So what was made meanwhile is counted among the old objects, as if it had been looked at.
+While hundreds of modules are loaded the collector would traverse all of them again and again; and
+if it merely paused, it would do so once when resumed, for as long as a tenth of the loading. So the
+new objects are moved to the oldest generation, as if they had survived collections.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Loading:
-    """Use it as ``with Loading():``; a collector that is off stays off."""
+    """Context manager that pauses the collector; one that is off stays off."""
 
     def __enter__(self) -> None:
         self._was_collecting = gc.isenabled()
@@ -29,7 +29,7 @@ class Loading:
     ) -> None:
         if not self._was_collecting:
             return
-        # Whoever has frozen objects wants them to stay so.
+        # Objects frozen by the application must stay frozen.
         if hasattr(gc, "freeze") and not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()

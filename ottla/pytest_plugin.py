@@ -27,7 +27,7 @@ CLUSTER_MODULE = "ottla.broker.testing.cluster"
 CLUSTER_BROKERS = 3
 LOG_LINES = 30
 TOPIC_NAME_MAX = 200
-# The clusters of ``cluster_fixture`` that run, and those that a test has used, by their fixtures.
+# The running clusters of ``cluster_fixture``, and those that a test has used, by their fixtures.
 _RUNNING = pytest.StashKey["dict[str, Cluster]"]()
 _USED = pytest.StashKey["dict[str, Cluster]"]()
 
@@ -113,7 +113,7 @@ def cluster_fixture(
         )
         running = config.stash.setdefault(_RUNNING, {})
         name = str(request.fixturename)
-        # A fixture that overrides another of its name: both run, and the inner one ends first.
+        # A fixture may override another of its name: both run, and the inner one ends first.
         outer = running.get(name)
         with made:
             running[name] = made
@@ -157,7 +157,7 @@ def topic_fixture(
 
     @pytest.fixture
     def topic(request: pytest.FixtureRequest) -> str:
-        """The name of an empty topic that no other test has."""
+        """The name of an empty topic that is unique to this test."""
         name = f"{_readable(request.node.name)}-{uuid.uuid4().hex[:8]}"
         where = request.getfixturevalue(cluster or _cluster_of(request))
         where.create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
@@ -207,7 +207,7 @@ def _clusters_of(item: pytest.Item) -> dict[str, Cluster]:
     used = item.stash.setdefault(_USED, {})
     module = sys.modules.get(CLUSTER_MODULE)
     if module is not None:
-        # Also while fixtures are made: a cluster that one of them uses is no argument of the test.
+        # Also during setup: a cluster that a fixture uses is no argument of the test.
         running = item.config.stash.get(_RUNNING, {})
         names = getattr(item, "fixturenames", ())
         used.update({name: made for name, made in running.items() if name in names})

@@ -1,6 +1,6 @@
-"""The verbs of the ``ottla`` command: where each lives, and what it is for.
+"""Lists the verbs of the ``ottla`` command: their modules and purposes.
 
-Nothing here knows what a verb does, and none is loaded before it is called.
+No verb's module is loaded before it is called.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
-    """What makes the command line of a verb and what runs it, as ``module:function``, and what it
-    is for in half a line."""
+    """A verb: its parser and its function, as ``module:function``, and its purpose in half a
+    line."""
 
     parser: str
     place: str
     purpose: str
 
 
-# Verbs whose module stands in a folder with others of its subject.
+# Verbs whose module is in a folder with others of its subject.
 _ROOMS = {
     name: f"{room}."
     for room, names in (

@@ -12,8 +12,8 @@ from ottla.protocol.errors import RemoteProtocolError
 
 SCRATCH_BYTES = 64 * 1024
 LENGTH_BYTES = 4
-# The buffers that an idle connection keeps: one for a fetch in flight, one for a fetch that waits,
-# one being read, and a spare.
+# The buffers that a connection keeps: enough for a fetch in flight, one that waits and one being
+# read.
 SPARES_MAX = 4
 SPARES_BYTES_MAX = 16 * 1024 * 1024
 # Frames of one stream differ slightly in size.

@@ -16,7 +16,7 @@ Item = tuple[int, bytes | None, bytes | None, Headers]
 
 
 def item_size_bytes(item: Item) -> int:
-    """About the bytes that the record takes in an uncompressed batch."""
+    """The approximate size of the record in an uncompressed batch, in bytes."""
     _, key, value, headers = item
     size_bytes = RECORD_OVERHEAD_BYTES
     if key is not None:

@@ -1,7 +1,7 @@
-"""Topics as a data source of PySpark 4.2 and later.
+"""A data source of PySpark 4.2 and later that reads and writes topics.
 
-``spark.dataSource.register(OttlaDataSource)``, then ``spark.read.format("ottla")`` and so on take
-the options of Spark's own connector for Kafka and give its columns.
+After ``spark.dataSource.register(OttlaDataSource)``, ``spark.read.format("ottla")`` and so on
+accept the options of Spark's own Kafka connector and return its columns.
 """
 
 from ottla.client.spark.source import OttlaDataSource

@@ -1,4 +1,4 @@
-"""What the files of Spark's checkpoint tell, where the driver's machine can see them."""
+"""Reads Spark's checkpoint files, where the driver's machine can access them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ HERE = ("file://", "file:")
 
 
 def planned_at_ms(checkpoint: str | None, batch_id: int) -> float | None:
-    """When Spark has planned this micro-batch for the first time, in ms since 1970: a batch that is
-    repeated keeps its file. None where nobody can tell, as with a checkpoint on HDFS."""
+    """When Spark first planned this micro-batch, in ms since 1970: a repeated batch keeps its file.
+    None if the file cannot be read, as with a checkpoint on HDFS."""
     if checkpoint is None:
         return None
     for prefix in HERE:

@@ -1,4 +1,4 @@
-"""What reading raises beside the errors of clients; Spark shows the text to whoever asked."""
+"""Errors of reading besides those of clients; Spark shows their text to the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class RecordsLost(Exception):
-    """Records that were to be read are not there any more."""
+    """Records that were to be read no longer exist."""
 
     def __init__(self, loss: str) -> None:
         super().__init__(
@@ -19,7 +19,7 @@ class RecordsLost(Exception):
 
 
 class ReadTimedOut(Exception):
-    """A task got nothing for too long, though there is something to be had."""
+    """A task received nothing for too long, although there are records to read."""
 
     def __init__(self, where: TopicPartition, offset: int, timeout_ms: int) -> None:
         super().__init__(
@@ -29,5 +29,5 @@ class ReadTimedOut(Exception):
 
 
 def name_of(where: TopicPartition) -> str:
-    """As the clients' errors name it."""
+    """The partition as the clients' errors name it."""
     return f"topic {where.topic!r} partition {where.partition}"

@@ -1,4 +1,4 @@
-"""Options as Spark hands them over: text, under names whose case does not matter."""
+"""Reads options as Spark passes them: text, under case-insensitive names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CLIENT_PREFIX = "kafka."
 SERVERS = "kafka.bootstrap.servers"
 OTHER_SERVERS = "bootstrapServers"
-# All that a table of SQL hands over.
+# The only option of an SQL table without options.
 OF_TABLES = {"path"}
 TABLE_HINT = (
     "; a table of SQL does not hand its options to sources in Python: create a temporary view"
@@ -27,14 +27,14 @@ _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d
 
 
 class Given:
-    """Every complaint is a ValueError whose sentence names the option."""
+    """The options of one reader or writer. Every error is a ValueError that names the option."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): str(value) for name, value in options.items()}
 
     def check_names(self, known: Iterable[str]) -> None:
-        """Raise ValueError for an option that is none of these and no ``kafka.*``: a mistyped
-        option is one that silently does not hold."""
+        """Raise ValueError for an unknown option other than ``kafka.*``: a mistyped option would
+        silently have no effect."""
         names = {name.lower(): name for name in (SERVERS, OTHER_SERVERS, *known)}
         for name in self._values:
             if name not in names and not name.startswith(CLIENT_PREFIX):
@@ -44,22 +44,22 @@ class Given:
                 raise ValueError(f"the data source ottla has no option {name!r}{meant}")
 
     def has(self, name: str) -> bool:
-        """Whether it is there."""
+        """Whether the option is given."""
         return name.lower() in self._values
 
     def text(self, name: str) -> str | None:
-        """Its value, None where it is not given."""
+        """The option's value; None if it is not given."""
         return self._values.get(name.lower())
 
     def truth(self, name: str, *, default: bool) -> bool:
-        """``true`` or ``false``."""
+        """The option's value, ``true`` or ``false``."""
         text = self._values.get(name.lower(), str(default)).strip().lower()
         if text not in ("true", "false"):
             raise ValueError(f"the option {name} is true or false, not {text!r}")
         return text == "true"
 
     def number(self, name: str, *, at_least: int = 1) -> int | None:
-        """A whole number."""
+        """The option's value as a whole number; None if it is not given."""
         text = self._values.get(name.lower())
         if text is None:
             return None
@@ -72,7 +72,8 @@ class Given:
         return value
 
     def duration_ms(self, name: str) -> int | None:
-        """A time such as ``500ms``, ``30s`` or ``15m``; milliseconds without a unit."""
+        """The option's value in ms, from a text such as ``500ms``, ``30s`` or ``15m``; None if it
+        is not given."""
         text = self._values.get(name.lower())
         if text is None:
             return None
@@ -82,13 +83,13 @@ class Given:
         return int(found[1]) * _UNITS_MS[found[2] or "ms"]
 
     def choice(self, name: str, choices: Iterable[str], default: str) -> str:
-        """One of some words."""
+        """The option's value, which must be one of ``choices``."""
         text = self._values.get(name.lower(), default).strip().lower()
         one_of(f"the option {name}", text, choices)
         return text
 
     def bootstrap_servers(self) -> str:
-        """Where the cluster is."""
+        """The bootstrap addresses."""
         name = OTHER_SERVERS if self.has(OTHER_SERVERS) and not self.has(SERVERS) else SERVERS
         servers = self.text(name)
         if not servers:
@@ -101,8 +102,8 @@ class Given:
         return servers
 
     def client_fields(self, kind: type[Any], refused: Mapping[str, str]) -> dict[str, Any]:
-        """The ``kafka.*`` options as fields of that configuration of a client. ``refused`` says
-        for properties that may not be set why not, whichever of their names is used."""
+        """The ``kafka.*`` options as fields of that client configuration. ``refused`` gives the
+        reason for each property that may not be set, under any of its names."""
         reasons = {_field_of(name): reason for name, reason in refused.items()}
         properties: dict[str, object] = {}
         for name, value in self._values.items():
@@ -119,5 +120,5 @@ class Given:
 
 
 def _field_of(name: str) -> str:
-    """What a property is called in a client's configuration, as far as it is known there."""
+    """The field of a property in a client's configuration, if known there."""
     return ALIASES.get(name, name.replace(".", "_"))

@@ -1,7 +1,7 @@
-"""What the driver asks the cluster for: topics, offsets, and to note how far the query is.
+"""The driver's requests to the cluster: topics, offsets, and commits of the query's progress.
 
-Connects when it is first asked. What may pass is asked for again: an error here ends the query,
-since Spark does not try again.
+Connects at the first request. Retries transient errors: Spark does not, so an error here ends the
+query.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
-# What a picture of the topics is good for: triggers may come many times a second.
+# How long topic metadata is reused: triggers may come many times a second.
 TOPICS_AGE_MS = 1_000.0
-# Noting the positions is a courtesy that must not hold the query up.
+# Commits are only informative and must not hold the query up.
 COMMIT_MS = 3_000.0
 COMMIT_PAUSE_MS = 30_000.0
 
 
 class Metadata:
-    """For one query; its calls block."""
+    """The cluster access of one query; its calls block."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -59,17 +59,17 @@ class Metadata:
         self._no_commit_before_ms = 0.0
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         if self._cluster is not None:
             _run(self._close(self._cluster))
 
     def topics(self, expected: Iterable[TopicPartition] = ()) -> Topics:
-        """The topics to read, with their partitions; those asked for by name or ``expected`` that
-        do not exist are missing. Raises ClientError."""
+        """The topics to read, with their partitions. Named or ``expected`` topics that do not exist
+        are missing from the result. Raises ClientError."""
         return _run(self._fresh_topics(set(expected)))
 
     def partitions(self, topics: Topics) -> list[TopicPartition]:
-        """What is to be read of these topics."""
+        """The partitions to read of these topics."""
         chosen = self._options.subscription.partitions
         found = [
             TopicPartition(name, number)
@@ -79,12 +79,12 @@ class Metadata:
         return sorted(where for where in found if not chosen or where in chosen)
 
     def limits(self, partitions: Iterable[TopicPartition]) -> Limits:
-        """Where these begin and end. Raises ClientError."""
+        """The first and end offsets. Raises ClientError."""
         wanted = list(partitions)
         return Limits(self.firsts(wanted), self.lasts(wanted))
 
     def firsts(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where these begin. Raises ClientError."""
+        """The first offsets. Raises ClientError."""
         return self.at(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))
 
     def lasts(
@@ -92,17 +92,16 @@ class Metadata:
         partitions: Iterable[TopicPartition],
         reached: Mapping[TopicPartition, int] | None = None,
     ) -> Offsets:
-        """Where these end. An end before ``reached`` is asked for again: a new leader may not know
-        yet how far the old one was. Raises ClientError."""
+        """The end offsets. An end before ``reached`` is requested again: a new leader may not know
+        yet how far its predecessor was. Raises ClientError."""
         return _run(self._lasts(list(partitions), reached or {}))
 
     def at(self, times: Mapping[TopicPartition, int]) -> Offsets:
-        """The first offsets that are not before these times, -1 where there is none. Raises
-        ClientError."""
+        """The first offsets at these times or later, -1 if there is none. Raises ClientError."""
         return _run(self._patiently(lambda: self._at(times)))
 
     def commit(self, group_id: str, offsets: Offsets) -> None:
-        """Note how far the query is, where everybody looks for the lag of a group; never raises."""
+        """Commit the query's progress, so that tools show its lag as a group; never raises."""
         now_ms = self._environment.clock.now_ms()
         if (group_id, offsets) == self._committed or now_ms < self._no_commit_before_ms:
             return
@@ -159,7 +158,7 @@ class Metadata:
             }
             if (names <= set(found) and expected <= known) or failures == self._options.attempts:
                 break
-            # A broker that lags, or has just started, may not have heard of all of them yet.
+            # A lagging or just started broker may not know all of them yet.
             await self._pause()
         return found
 
@@ -219,12 +218,12 @@ class Metadata:
 
 
 def ids_of(topics: Topics) -> dict[str, str]:
-    """As they are kept in a checkpoint; empty for clusters that have none."""
+    """The topic ids as text, as checkpoints keep them; empty if the cluster has none."""
     return {name: id_of(view) for name, view in topics.items()}
 
 
 def id_of(view: TopicView | None) -> str:
-    """Empty where it is not known."""
+    """The topic id as text; empty if unknown."""
     if view is None or view.topic_id == ZERO_UUID:
         return ""
     return uuid_to_text(view.topic_id)

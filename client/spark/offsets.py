@@ -1,8 +1,8 @@
-"""Offsets as JSON: those that users write, and those that a query's checkpoint keeps. Pure.
+"""Reads and writes offsets as JSON, for options and for checkpoints. Pure.
 
-Both are ``{"topic": {"0": 17}}``, as Spark's connector has it. What the checkpoint needs beside
-the offsets stands under ``$``, which is no name of a topic, and is passed over in what users write:
-so what a query shows as its progress can be given to another as its start.
+Both are ``{"topic": {"0": 17}}``, as in Spark's connector. The checkpoint's other data is under
+``$``, which is not a valid topic name, and which options ignore: so the progress that a query shows
+can be given to another as its start.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ BESIDE = "$"
 
 
 class Bound(NamedTuple):
-    """Where to begin or to end. One is set: ``time`` for all partitions, ``offsets`` or ``times``
-    for each. A time is in ms since 1970; -2 and -1 are the ends of the log, among offsets too."""
+    """A start or an end. One field is set: ``time`` for all partitions, ``offsets`` or ``times`` by
+    partition. A time is in ms since 1970; -2 and -1 are the ends of the log, among offsets too."""
 
     option: str
     time: int | None = None
@@ -35,12 +35,12 @@ class Bound(NamedTuple):
 
     @property
     def is_latest(self) -> bool:
-        """Whether it is the end of some log."""
+        """Whether it contains the end of a log."""
         return LATEST_TIMESTAMP in self._all
 
     @property
     def is_earliest(self) -> bool:
-        """Whether it is the beginning of some log."""
+        """Whether it contains the beginning of a log."""
         return EARLIEST_TIMESTAMP in self._all
 
     @property
@@ -48,17 +48,17 @@ class Bound(NamedTuple):
         return {self.time, *(self.offsets or {}).values()}
 
     def time_of(self, partition: TopicPartition) -> int | None:
-        """What has to be looked up for that partition: a time in ms, None where it is no time."""
+        """The time in ms to look up for that partition; None if it is not a time."""
         time = self.time if self.times is None else self.times[partition]
         return None if time is None or time < 0 else time
 
 
 class Place(NamedTuple):
-    """Where a query is: what is read of each partition, and what explains it.
+    """The progress of a query: the offset of each partition, and its context.
 
-    ``begins`` has the first offset of those partitions that the batch which ends here is the first
-    to read: the start of a query is nowhere else, and must be the same when its first batch is
-    repeated after a crash. ``topic_ids`` tell a topic from another of the same name."""
+    ``begins`` has the first offsets of partitions that the batch which ends here reads for the
+    first time: the start of a query is stored nowhere else, and must be the same when its first
+    batch is repeated after a crash. ``topic_ids`` distinguish recreated topics of the same name."""
 
     offsets: Offsets
     begins: Offsets
@@ -66,13 +66,13 @@ class Place(NamedTuple):
     query_id: str
 
     def as_json(self) -> dict[str, Any]:
-        """For Spark, which keeps it in the checkpoint."""
+        """The form that Spark stores in the checkpoint."""
         beside = {"id": self.query_id, "topics": self.topic_ids, "begins": nested(self.begins)}
         return {**nested(self.offsets), BESIDE: beside}
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Place:
-        """From Spark, which has turned the keys into text."""
+        """Parse Spark's form, whose keys are text."""
         beside = found.get(BESIDE, {})
         return cls(
             flat({topic: parts for topic, parts in found.items() if topic != BESIDE}),
@@ -83,7 +83,7 @@ class Place(NamedTuple):
 
 
 def nested(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Ordered, so that equal offsets are equal text: Spark compares that."""
+    """Offsets as nested dicts, sorted: Spark compares their text."""
     found: dict[str, dict[str, int]] = {}
     for where in sorted(offsets):
         found.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
@@ -91,7 +91,7 @@ def nested(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def flat(found: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """The other way."""
+    """The inverse of ``nested``."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, parts in found.items()
@@ -100,13 +100,13 @@ def flat(found: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def ends_of(option: str, text: str) -> int:
-    """``earliest`` or ``latest``, as a special timestamp."""
+    """The special timestamp for ``earliest`` or ``latest``."""
     one_of(f"the option {option}", text.lower(), ENDS)
     return ENDS[text.lower()]
 
 
 def offsets_of(option: str, text: str) -> Offsets:
-    """What a user wrote; -2 is the beginning and -1 the end. Raises ValueError."""
+    """Parse offsets of an option; -2 is the beginning and -1 the end. Raises ValueError."""
     return _numbers(option, text, -2, '{"topic": {"0": 17, "1": -2}}')
 
 

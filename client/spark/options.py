@@ -1,4 +1,4 @@
-"""The options of reading: those of Spark's own connector, parsed and checked once. Pure."""
+"""Parses and checks the options of reading, which are those of Spark's own connector. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ READING = (
     "fetchOffset.retryIntervalMs",
     OPTION,
 )
-# Of the writing side: a table in SQL has one set of options for both. ``topic`` names no source.
+# Options of writing: an SQL table has one set for both. ``topic`` names no source.
 WRITING = ("topic", "exactlyOnce", "transactionalIdPrefix", "missingLedger", "path", "queryName")
 
 _NO_TEXT = "keys and values are bytes; cast the columns instead"
@@ -60,15 +60,15 @@ POLL_TIMEOUT_MS = 120_000
 ATTEMPTS = 3
 RETRY_MS = 1_000
 TRIGGER_DELAY_MS = 15 * 60_000
-# What a task wants is there already. Its last request, for what lies behind, is to end soon: the
-# next task of the worker has to wait for it.
+# A task's records exist already. Its last request, past the range, must end soon: the next task of
+# the worker waits for it.
 FETCH_WAIT_MS = 10
-# Of one partition at a time: a task has one only, and asks for the next part while it works.
+# A task reads one partition, and fetches the next part while it works.
 PARTITION_BYTES = 2 * 1024 * 1024
 
 
 class Subscription(NamedTuple):
-    """What to read: some topics, those that match a pattern, or some partitions. One is set."""
+    """What to read: topics, a pattern of topics, or partitions. One is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -76,20 +76,20 @@ class Subscription(NamedTuple):
 
     @property
     def option(self) -> str:
-        """The name of the option that said so."""
+        """The name of the option that was given."""
         if self.pattern is not None:
             return "subscribePattern"
         return "subscribe" if self.topics else "assign"
 
     @property
     def names(self) -> list[str] | None:
-        """The topics to ask about; None stands for all there are."""
+        """The topics to describe; None for all."""
         if self.pattern is not None:
             return None
         return sorted({*self.topics, *(one.topic for one in self.partitions)})
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic belongs to it."""
+        """Whether the subscription includes the topic."""
         if self.pattern is not None:
             return re.fullmatch(self.pattern, topic) is not None
         return topic in (self.names or ())
@@ -97,10 +97,10 @@ class Subscription(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything that reading depends on; small, and goes to every task.
+    """All settings of reading; small, and sent to every task.
 
-    ``end`` is None for a stream. ``max_offsets`` and the like are None where they are not given;
-    ``group_id`` is None where one is made up from ``group_prefix`` and the query's own id."""
+    ``end`` is None for a stream. ``max_offsets`` and similar limits are None if not given. If
+    ``group_id`` is None, the group is named by ``group_prefix`` and the query's id."""
 
     reach: Reach
     config: ConsumerConfig
@@ -124,12 +124,12 @@ class Options:
 
     @property
     def servers(self) -> str:
-        """Where the cluster is."""
+        """The bootstrap addresses."""
         return self.reach.servers
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, is_stream: bool = False) -> Options:
-        """From Spark's options. Raises ValueError with a sentence that names the option."""
+        """Parse Spark's options. Raises ValueError, naming the option."""
         given = Given(options)
         given.check_names((*READING, *WRITING))
         least, most = given.number("minOffsetsPerTrigger"), given.number("maxOffsetsPerTrigger")
@@ -169,7 +169,8 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _config(given: Given) -> tuple[ConsumerConfig, str | None]:
-    """And the group that is named: positions are committed from outside, by no member of it."""
+    """The consumer's settings, and the named group: positions are committed from outside the
+    group."""
     fields = given.client_fields(ConsumerConfig, REFUSED)
     group_id = fields.pop("group_id", None)
     isolation = fields.pop("isolation", "read_uncommitted")
@@ -248,7 +249,7 @@ def _end(given: Given, *, is_stream: bool) -> Bound | None:
 
 
 def _bound(given: Given, names: tuple[str, str, str], default: str) -> Bound:
-    """The first of the three that is given counts, as it does for Spark's connector."""
+    """Of the three options the first that is given counts, as in Spark's connector."""
     timestamp, by_timestamp, offsets = names
     if given.has(timestamp):
         return Bound(timestamp, time=given.number(timestamp, at_least=0))

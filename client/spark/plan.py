@@ -1,6 +1,6 @@
-"""What a query reads next, from where it is and what the cluster says. Pure.
+"""Plans what a query reads next, from its progress and the cluster's offsets. Pure.
 
-What is lost comes back as sentences, and whoever asked decides whether they end the query.
+Losses are returned as sentences; the caller decides whether they end the query.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 class Limits(NamedTuple):
-    """The first offset and the one after the last of each partition, as the cluster has them."""
+    """The first offset and the end offset of each partition."""
 
     firsts: Offsets
     lasts: Offsets
 
 
 class Outcome(NamedTuple):
-    """Offsets, and what was lost on the way to them."""
+    """Offsets, and the records lost before them."""
 
     offsets: Offsets
     losses: list[str]
 
 
 def check_named(bound: Bound, partitions: Iterable[TopicPartition]) -> None:
-    """Raise ValueError unless offsets or times for each are for exactly these partitions: one that
-    is left out would be read from a place that nobody has chosen."""
+    """Raise ValueError unless offsets or times by partition cover exactly these partitions: the
+    user has not chosen where to read any other one."""
     named = bound.offsets if bound.times is None else bound.times
     if named is None:
         return
@@ -51,8 +51,8 @@ def check_named(bound: Bound, partitions: Iterable[TopicPartition]) -> None:
 
 
 def start_of(bound: Bound, limits: Limits, found: Offsets, *, late_is_latest: bool) -> Outcome:
-    """Where to begin. ``found`` has, for times, the first offset that is not before them, -1 where
-    there is none; that is an error unless ``late_is_latest``. Raises ValueError."""
+    """Where to begin. ``found`` has, for times, the first offset at or after them, -1 if there is
+    none, which is an error unless ``late_is_latest``. Raises ValueError."""
     offsets, losses = _resolved(bound, limits, found)
     for where, offset in found.items():
         if offset < 0 and not late_is_latest:
@@ -64,7 +64,7 @@ def start_of(bound: Bound, limits: Limits, found: Offsets, *, late_is_latest: bo
 
 
 def end_of(bound: Bound, limits: Limits, found: Offsets) -> Outcome:
-    """Where to end; without a record that late, at the end of the log."""
+    """Where to end; at the end of the log if no record is that late."""
     return _resolved(bound, limits, found)
 
 
@@ -93,7 +93,7 @@ def _resolved(bound: Bound, limits: Limits, found: Offsets) -> Outcome:
 
 
 def ranges_between(starts: Offsets, ends: Offsets) -> list[OffsetRange]:
-    """For a batch query. Raises ValueError for a start beyond the end."""
+    """The ranges of a batch query. Raises ValueError for a start beyond the end."""
     for where, start in starts.items():
         if start > ends[where]:
             raise ValueError(
@@ -104,8 +104,8 @@ def ranges_between(starts: Offsets, ends: Offsets) -> list[OffsetRange]:
 
 
 def advanced(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> tuple[Place, list[str]]:
-    """Everything there is behind that place. ``limits.firsts`` is needed for those partitions
-    only that are new at that place (see ``new_at``)."""
+    """Advance to the end of the logs; also returns the losses. ``limits.firsts`` is needed only for
+    new partitions (see ``new_at``)."""
     losses = _missing(place, limits, topic_ids)
     begins: Offsets = {}
     for where in new_at(place, limits.lasts, topic_ids):
@@ -120,7 +120,7 @@ def advanced(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> tupl
             )
             begins[where] = last
     for where, offset in place.offsets.items():
-        # Nothing has been read of it yet: that this is its beginning is known to nobody else.
+        # Nothing has been read of it yet, so its beginning is stored only here.
         if where in limits.lasts and place.begins.get(where) == offset:
             begins.setdefault(where, offset)
     known = {name: text for name, text in topic_ids.items() if text}
@@ -141,12 +141,12 @@ def _missing(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> list
 
 
 def is_beyond(place: Place, lasts: Offsets) -> bool:
-    """Whether the query has come further than these ends."""
+    """Whether the query has passed these ends."""
     return any(lasts.get(where, -1) < offset for where, offset in place.offsets.items())
 
 
 def is_other(place: Place, topic: str, topic_ids: Mapping[str, str]) -> bool:
-    """Whether the topic is not the one that was read there; older clusters have no ids."""
+    """Whether the topic was recreated since it was read; older clusters have no ids."""
     known, now = place.topic_ids.get(topic), topic_ids.get(topic)
     return bool(known) and bool(now) and known != now
 
@@ -154,7 +154,7 @@ def is_other(place: Place, topic: str, topic_ids: Mapping[str, str]) -> bool:
 def new_at(
     place: Place, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, str]
 ) -> list[TopicPartition]:
-    """Those that the query has not read yet."""
+    """The partitions that the query has not read yet."""
     return [
         where
         for where in partitions
@@ -163,16 +163,15 @@ def new_at(
 
 
 def starts_of(start: Place, end: Place) -> Offsets:
-    """Where the batch from one place to the other begins in each partition."""
+    """Where the batch between two places begins in each partition."""
     return {
         where: end.begins.get(where, start.offsets.get(where, 0)) for where in sorted(end.offsets)
     }
 
 
 def cut(start: Place, end: Place, limit: int) -> Place:
-    """No more than about so many offsets, shared out in proportion to what each partition has.
-
-    Each that has any gives one at least: a short partition must not wait for the long ones."""
+    """Limit a batch to about ``limit`` offsets, divided in proportion to what each partition has.
+    Each nonempty partition gets at least one: a short partition must not wait for the long ones."""
     starts = starts_of(start, end)
     sizes = {where: end.offsets[where] - offset for where, offset in starts.items()}
     total = sum(sizes.values())
@@ -190,7 +189,8 @@ def cut(start: Place, end: Place, limit: int) -> Place:
 
 
 def ranges_of(start: Place, end: Place) -> list[OffsetRange]:
-    """For a micro-batch. Raises ValueError if it would go backwards: Spark does not look."""
+    """The ranges of a micro-batch. Raises ValueError for a backward range, which Spark does not
+    check."""
     if start == end:
         return []
     return ranges_between(starts_of(start, end), end.offsets)
@@ -199,12 +199,12 @@ def ranges_of(start: Place, end: Place) -> list[OffsetRange]:
 def split(
     ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
-    """What each task reads: a partition, or a part of one. Empty ranges are left out."""
+    """Divide ranges among tasks: a partition, or a part of one. Empty ranges are left out."""
     parts = {one: 1 for one in ranges if one.start < one.stop}
     if max_records is not None:
         parts = {one: -(-_size(one) // max_records) for one in parts}
     missing = min(min_partitions or 0, sum(map(_size, parts))) - sum(parts.values())
-    # One more for whoever has the most to read in one part.
+    # Split the range with the largest parts once more.
     longest = [(-_size(one) / count, one) for one, count in parts.items()]
     heapq.heapify(longest)
     for _ in range(missing):

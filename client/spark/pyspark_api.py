@@ -1,4 +1,4 @@
-"""What of PySpark is used here, in one place: whoever lacks it is told so in one sentence."""
+"""Imports what is used of PySpark; a missing or old installation is one sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if tuple(int(part) for part in _installed.__version__.split(".")[:2]) < NEEDED:
         "or later (before, a Python source cannot limit a micro-batch): "
         "pip install 'pyspark>=4.2,<5'"
     )
-# Spark itself needs it in the workers, and says so with a traceback only.
+# Spark needs pyarrow in the workers, and reports its absence only with a traceback.
 library("pyarrow", "spark")
 
 from pyspark import TaskContext  # noqa: E402

@@ -1,5 +1,6 @@
-"""The first connection of a driver or a task: brokers that are away, all of them perhaps because
-they are being restarted, are no reason for Spark to give a query up."""
+"""Connects a driver or a task for the first time, and retries while brokers are away: a restart of
+all brokers must not end a query.
+"""
 
 from __future__ import annotations
 
@@ -27,25 +28,24 @@ RETRY_DELAY_MS_MAX = 2_000
 
 
 class NotReached(ClientError):
-    """No broker has answered in all that time."""
+    """No broker answered within the time limit."""
 
 
 class Reach(NamedTuple):
-    """Where the cluster is, and for how long to look for it."""
+    """The bootstrap addresses, and how long to try them."""
 
     servers: str
     timeout_ms: int
 
     @classmethod
     def of(cls, given: Given) -> Reach:
-        """As the options say. Raises ValueError."""
+        """Read the options. Raises ValueError."""
         timeout_ms = given.number(OPTION, at_least=0)
         return cls(given.bootstrap_servers(), TIMEOUT_MS if timeout_ms is None else timeout_ms)
 
 
 async def reached(attempt: Callable[[], Awaitable[Result]], reach: Reach) -> Result:
-    """What the attempt to connect returns, which is made again until the time is over. Raises
-    NotReached."""
+    """Retry ``attempt`` until it succeeds or the time is over. Raises NotReached."""
     clock = real_environment().clock
     until_ms = clock.now_ms() + reach.timeout_ms
     for delay_ms in itertools.chain(RETRY_DELAYS_MS, itertools.repeat(RETRY_DELAY_MS_MAX)):

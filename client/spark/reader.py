@@ -1,4 +1,4 @@
-"""Reading what topics hold now: ``spark.read.format("ottla")``."""
+"""Reads the present content of topics: ``spark.read.format("ottla")``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):
-    """What one task reads; the id of the topic is empty where clusters have none."""
+    """What one task reads; the topic's id is empty if the cluster has none."""
 
     def __init__(self, one: OffsetRange, topic_id: str = "") -> None:
         super().__init__((*one, topic_id))
@@ -42,13 +42,13 @@ class RangePartition(InputPartition):
 
 
 class BatchReader(DataSourceReader):
-    """Made by the driver, then pickled to its tasks."""
+    """The reader of a batch query. Made by the driver, then pickled to its tasks."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = Options.of(options)
 
     def partitions(self) -> list[InputPartition]:
-        """What each task reads; offsets are settled here, once for each execution of the query."""
+        """What each task reads; offsets are resolved here, once per execution of the query."""
         options = self._options
         with closing(Metadata(options)) as metadata:
             topic_ids = ids_of(metadata.topics())
@@ -58,7 +58,7 @@ class BatchReader(DataSourceReader):
         return as_partitions(parts, topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a worker."""
+        """Read a range in a worker."""
         return rows_of(partition, self._options)
 
 
@@ -75,8 +75,8 @@ def _ends_of(metadata: Metadata, options: Options) -> tuple[Offsets, Offsets]:
 
 
 def chosen(metadata: Metadata, options: Options) -> list[TopicPartition]:
-    """The partitions to be read. Raises ValueError if one that is named does not exist, or one
-    that exists has no place to begin or end."""
+    """The partitions to be read. Raises ValueError if a named one does not exist, or if one has no
+    start or end."""
     topics = metadata.topics()
     subscription = options.subscription
     for name in subscription.names or ():
@@ -98,19 +98,19 @@ def chosen(metadata: Metadata, options: Options) -> list[TopicPartition]:
 
 
 def found_times(metadata: Metadata, bound: Bound, partitions: Iterable[TopicPartition]) -> Offsets:
-    """For a bound that is a time, what the cluster has there."""
+    """The offsets for a bound that is a time."""
     times = {where: bound.time_of(where) for where in partitions}
     return metadata.at({where: time for where, time in times.items() if time is not None})
 
 
 def without_loss(outcome: Outcome, options: Options) -> Offsets:
-    """The offsets. Raises RecordsLost where the query is to end for it."""
+    """The offsets. Raises RecordsLost if the query is to end for a loss."""
     report(outcome.losses, options)
     return outcome.offsets
 
 
 def report(losses: list[str], options: Options) -> None:
-    """Raise RecordsLost, or warn."""
+    """Raise RecordsLost for the first loss, or log all as warnings."""
     if losses and options.fails_on_loss:
         raise RecordsLost(losses[0])
     for loss in losses:
@@ -118,12 +118,12 @@ def report(losses: list[str], options: Options) -> None:
 
 
 def as_partitions(ranges: list[OffsetRange], topic_ids: Mapping[str, str]) -> list[InputPartition]:
-    """For Spark."""
+    """The ranges as Spark's partitions."""
     return [RangePartition(one, topic_ids.get(one.partition.topic, "")) for one in ranges]
 
 
 def rows_of(partition: InputPartition, options: Options) -> Iterator[pa.RecordBatch]:
-    """What a task reads. Spark makes an empty partition of its own where there is nothing."""
+    """The rows of a task. Spark makes an empty partition of its own if there are none."""
     begin_task()
     if not isinstance(partition, RangePartition):
         return iter(())

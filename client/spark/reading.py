@@ -1,7 +1,7 @@
-"""Reading one range of one partition, in a worker of Spark.
+"""Reads one range of one partition, in a worker of Spark.
 
-A range ends when the position has passed it, whatever markers, aborted records and holes lie
-before its end. What retention or a truncated log has taken from it is a loss, and only that.
+A range ends when the position has passed it, whatever markers, aborted records and gaps precede its
+end. Only what retention or truncation has removed from it is a loss.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Whether the rest is a hole shows after two fetches; later on there is no hurry.
+# Two fetches show whether the rest is a gap; later waits may be longer.
 FIRST_WAIT_MS = 25.0
 WAIT_MS = 1_000.0
-# For so long a log that seems to end too early may be one whose new leader is catching up.
+# For this long a log that ends too early may have a new leader that is catching up.
 DOUBT_MS = 10_000.0
-# What one Arrow batch holds, unless one batch of a producer is larger.
+# Limits of one Arrow batch, unless a single producer batch is larger.
 ROWS_PER_BATCH = 65_536
 BYTES_PER_BATCH = 16 * 1024 * 1024
-# Consumers that wait for the next task of this worker.
+# Idle consumers kept for the worker's next tasks.
 IDLE_MAX = 4
 
 
 def read_rows(one: OffsetRange, options: Options, topic_id: str = "") -> Iterator[pa.RecordBatch]:
-    """The rows of that range, of the topic that has that id if one is given. Raises RecordsLost,
+    """The rows of a range, of the topic with that id if one is given. Raises RecordsLost,
     ReadTimedOut, ClientError."""
     loop = shared_loop()
     shelf = _shelf(os.getpid())
@@ -70,14 +70,14 @@ async def _next(batches: AsyncGenerator[pa.RecordBatch, None]) -> pa.RecordBatch
 
 
 class Shelf:
-    """Consumers of this process that nobody uses now: workers live on, and connecting costs more
-    than many a micro-batch."""
+    """Idle consumers of this process: workers live on, and connecting costs more than many a
+    micro-batch."""
 
     def __init__(self) -> None:
         self._idle: list[tuple[Options, Consumer]] = []
 
     async def take(self, options: Options) -> Consumer:
-        """One that has these options, made anew if there is none."""
+        """An idle consumer with these options, or a new one."""
         for index, (known, consumer) in enumerate(self._idle):
             if known.servers == options.servers and known.config == options.config:
                 del self._idle[index]
@@ -91,10 +91,10 @@ class Shelf:
         return await reached(begin, options.reach)
 
     async def put(self, options: Options, consumer: Consumer) -> None:
-        """It is not used any more."""
+        """Return a consumer, which is closed if it has failed."""
         consumer.assign([])
         try:
-            # What went wrong behind the end of the range is nothing to the next one.
+            # Errors past the end of the range must not reach the next task.
             await consumer.poll_batches(0)
         except ClientError:
             await consumer.close()
@@ -107,7 +107,7 @@ class Shelf:
 
 @cache
 def _shelf(process_id: int) -> Shelf:
-    # Workers are forked, and connections do not survive that.
+    # Workers are forked, and connections do not survive a fork.
     return Shelf()
 
 
@@ -126,7 +126,7 @@ class RangeReading:
         self._is_over = False
 
     async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
-        """What is there, in order."""
+        """The rows of the range, in order."""
         consumer, where = self._consumer, self._where
         consumer.assign([where])
         consumer.seek(where, self._start)
@@ -143,7 +143,7 @@ class RangeReading:
                     return
                 for batch in self._joined(found):
                     yield batch
-                # Only now: Spark may have taken its time with these rows.
+                # Measured after the yield: Spark may have taken its time with these rows.
                 heard_ms, wait_ms, self._doubted_ms = self._clock.now_ms(), FIRST_WAIT_MS, None
                 continue
             waited_ms = self._clock.now_ms() - heard_ms
@@ -183,7 +183,7 @@ class RangeReading:
         return to_rows(self._where, parts, include_headers=self._options.has_headers)
 
     async def _go_on_behind_loss(self, error: NoOffset) -> None:
-        """The log does not hold the position."""
+        """Handle a position that the log does not hold."""
         where, offset = self._where, self._position
         if await self._is_gone():
             self._is_over = True
@@ -195,7 +195,7 @@ class RangeReading:
             )
         first, last = await self._limits()
         if first <= offset <= last:
-            # It does by now: a leader that had to truncate its log has caught up.
+            # The log holds it now: a leader that had truncated has caught up.
             await self._clock.sleep(self._options.retry_ms)
         elif first > offset:
             self._lose(f"{name_of(where)} begins at offset {first}, and {offset} was to be read")
@@ -210,9 +210,9 @@ class RangeReading:
         self._consumer.seek(where, offset)
 
     async def _is_gone(self) -> bool:
-        """Whether the topic is another one now, which has other records at these offsets."""
+        """Whether the topic was recreated, with other records at these offsets."""
         if self._is_of_other():
-            # What this consumer knows may be older than the range.
+            # The consumer's metadata may be older than the range.
             await self._consumer._cluster.describe([self._where.topic])
         is_gone = self._is_of_other()
         if is_gone:
@@ -228,14 +228,14 @@ class RangeReading:
         return bool(self._topic_id) and self._known_id not in ("", self._topic_id)
 
     async def _check_end(self) -> None:
-        """Nothing comes: is there anything to come?"""
+        """Check whether the range can still be completed when nothing arrives."""
         where = self._where
         try:
             _, last = await self._limits()
             loss = f"{name_of(where)} ends at offset {last}, and {self._stop} was its end before"
         except ClientError as error:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                # It cannot be reached: that may pass.
+                # The broker cannot be reached, which may be temporary.
                 return
             last, loss = -1, f"{name_of(where)} does not exist any more"
         now_ms = self._clock.now_ms()

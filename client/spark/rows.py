@@ -1,4 +1,4 @@
-"""The rows that are read: columns, names and types of Spark's own connector."""
+"""Builds the rows that are read, with the columns and types of Spark's own connector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.client.spark.pyspark_api import StructType
     from ottla.protocol.ids import TopicPartition
 
-    # The columns of one batch of a producer, and what its timestamps are.
+    # The columns of one producer batch, and its timestamp type.
     Part = tuple[Columns, int]
 
 _COLUMNS = (
@@ -28,12 +28,12 @@ _HEADERS = "headers array<struct<key:string,value:binary>>"
 
 
 def spark_schema(include_headers: bool) -> str:
-    """In Spark's words."""
+    """The schema in Spark's notation."""
     return f"{_COLUMNS}, {_HEADERS}" if include_headers else _COLUMNS
 
 
 def check_schema(schema: StructType, include_headers: bool) -> None:
-    """Raise ValueError for a schema that somebody has given by hand and that is not this one."""
+    """Raise ValueError if the user gave another schema."""
     wanted = spark_schema(include_headers)
     given = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema.fields)
     if given != wanted:
@@ -48,7 +48,7 @@ def check_schema(schema: StructType, include_headers: bool) -> None:
 
 @cache
 def arrow_schema(include_headers: bool) -> pa.Schema:
-    """The same in Arrow's, to the letter: Spark compares it, and takes nothing else."""
+    """The schema in Arrow; it must match exactly, because Spark compares it."""
     pa = pyarrow()
     fields = [
         pa.field("key", pa.binary()),
@@ -68,7 +68,7 @@ def arrow_schema(include_headers: bool) -> pa.Schema:
 def to_rows(
     where: TopicPartition, parts: Sequence[Part], *, include_headers: bool
 ) -> pa.RecordBatch:
-    """Records of one partition."""
+    """The rows of one partition."""
     pa = pyarrow()
     schema = arrow_schema(include_headers)
     plain = to_arrow(
@@ -81,8 +81,8 @@ def to_rows(
     found = [
         plain.column("key"),
         plain.column("value"),
-        # Made from what is an array: pyarrow.scalar would import pandas, where it is installed, to
-        # ask whether a text is one of its own. In each worker that took longer than a small batch.
+        # Made from an existing array: pyarrow.scalar would import pandas, if installed, to check
+        # whether a text is a pandas object, which took each worker longer than a small batch.
         pa.repeat(plain.column("topic").dictionary[0], count),
         plain.column("partition"),
         plain.column("offset"),
@@ -103,7 +103,7 @@ def _without_headers(columns: Columns) -> Columns:
 
 
 def _headers(plain: pa.Array, parts: Sequence[Part], kind: pa.ListType) -> pa.Array:
-    """A record without headers has null, as it has for Spark's connector."""
+    """Headers as Spark's connector has them: null for a record without any."""
     pa = pyarrow()
     rows: list[bytes | None] = []
     for columns, _ in parts:

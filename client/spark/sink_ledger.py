@@ -1,11 +1,11 @@
-"""What a query has written, told by what it has committed; what to do with a micro-batch that may
-have been written before. Pure.
+"""Decides what to do with a micro-batch that may have been written before, from committed entries.
+Pure.
 
-Each task writes into a transaction of its own, which also commits an ``Entry``, and leaves it
-open. When every task has done so the driver commits them: that of task 0 first, and only when that
-has succeeded the others. So at most one attempt at a micro-batch gets anything committed: another
-one has either fenced the transactional id of task 0 before that, or finds the entry of task 0,
-which tells how many tasks there were. What a later attempt finds committed it compares and leaves.
+Each task writes into its own transaction, which also commits an ``Entry``, and leaves it open. When
+every task has done so the driver commits them: that of task 0 first, and the others only after that
+succeeded. So at most one attempt at a micro-batch gets anything committed: another attempt has
+either fenced the transactional id of task 0 before, or finds the entry of task 0, which has the
+number of tasks. A later attempt compares its rows with what is committed and leaves that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class WriteRefused(ClientError):
 
 
 class Entry(NamedTuple):
-    """The last micro-batch that a task has committed. Only task 0 knows ``task_count``."""
+    """The last micro-batch that a task committed. Only task 0 knows ``task_count``."""
 
     batch_id: int
     row_count: int
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As it stands in the metadata of a committed offset."""
+        """The entry as metadata of a committed offset."""
         return (
             f"v={FORMAT} batch={self.batch_id} rows={self.row_count} checksum={self.checksum} "
             f"tasks={self.task_count}"
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 def read_entry(text: str) -> Entry:
-    """The other way round. Raises WriteRefused for what no sink has written."""
+    """Parse an entry's text. Raises WriteRefused if no sink wrote it."""
     words = dict(word.partition("=")[::2] for word in text.split())
     try:
         if words["v"] != FORMAT:
@@ -60,13 +60,13 @@ def read_entry(text: str) -> Entry:
 
 
 def name_of(prefix: str, query_id: str, partition_id: int) -> str:
-    """The transactional id of a task, which is also the group of its entry."""
+    """The transactional id of a task, also the group of its entry."""
     return f"{prefix}-{query_id}-{partition_id}"
 
 
 def is_written(before: Entry | None, batch_id: int) -> bool:
-    """Whether a task finds its part of the micro-batch committed. Raises WriteRefused if what it
-    finds is from later on."""
+    """Whether a task's part of the micro-batch is committed. Raises WriteRefused if the entry is
+    from a later one."""
     if before is None or before.batch_id < batch_id:
         return False
     if before.batch_id == batch_id:
@@ -80,16 +80,16 @@ def is_written(before: Entry | None, batch_id: int) -> bool:
 class Outcome(Enum):
     """How a task ended."""
 
-    # Its transaction is open, and complete.
+    # The transaction is open and complete.
     OPEN = "open"
-    # Its rows are committed already: the same ones, or others.
+    # The rows are committed already: the same ones, or others.
     SAME = "same"
     OTHER = "other"
 
 
 class Part(NamedTuple):
-    """What one task has done; ``before`` is the entry it has found, ``looked_ms`` when that was, in
-    ms since 1970."""
+    """What one task has done; ``before`` is the entry it found, ``looked_ms`` the time of that
+    lookup, in ms since 1970."""
 
     partition_id: int
     outcome: Outcome
@@ -100,10 +100,9 @@ class Part(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the driver does: commit task 0, if ``is_new``, and when that is done the ``rest``.
-
-    Or, with ``foreign_count``, so many other tasks may have written it all: ``judge_foreign`` tells
-    once their entries are known."""
+    """What the driver does: commit task 0, if ``is_new``, and then the ``rest``. Or, with
+    ``foreign_count``, that many other tasks may have written it all: ``judge_foreign`` decides with
+    their entries."""
 
     is_new: bool = False
     rest: tuple[int, ...] = ()
@@ -113,10 +112,10 @@ class Verdict(NamedTuple):
 def judge_batch(
     batch_id: int, parts: Sequence[Part], *, may_begin: bool, is_late: bool = False
 ) -> Verdict:
-    """Every task has ended. Raises WriteRefused; nothing may be committed then.
+    """Decide when every task has ended. Raises WriteRefused; nothing may be committed then.
 
     ``may_begin``: a query that has written before may begin without an entry. ``is_late``: when
-    task 0 looked for its entry, the first attempt at this micro-batch was further back than brokers
+    task 0 looked up its entry, the first attempt at this micro-batch was longer ago than brokers
     keep entries."""
     by_id = {part.partition_id: part for part in parts}
     assert sorted(by_id) == list(range(len(parts))), "some tasks are missing"
@@ -157,10 +156,10 @@ def judge_batch(
 def judge_foreign(
     batch_id: int, parts: Sequence[Part], entries: Mapping[int, Entry | None]
 ) -> None:
-    """Nothing is left to do if the other number of tasks has written everything.
+    """Check that another number of tasks has written everything, so that nothing is left to do.
 
     ``entries`` are those of all of these tasks. Raises WriteRefused if they have not, or if they
-    have written another number of rows."""
+    wrote another number of rows."""
     found = [entry for entry in entries.values() if entry is not None]
     written = [entry.row_count for entry in found if entry.batch_id == batch_id]
     if len(written) < len(entries):

@@ -1,4 +1,4 @@
-"""The options of writing, checked once; every complaint is one sentence that names the option."""
+"""Parses and checks the options of writing; every error is one sentence that names the option."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 WRITING = ("topic", "exactlyOnce", "transactionalIdPrefix", "missingLedger")
-# Spark's own, which mean nothing here. The reading side's are let through as well: a table in SQL
-# has one set of options for both.
+# Spark's own options, which have no effect here. Options of reading are allowed as well: an SQL
+# table has one set for both.
 IGNORED = ("path", "checkpointLocation", "queryName", "outputMode", *READING)
 REFUSED = {
     "transactional.id": "it is made of the option transactionalIdPrefix, the query and the task",
     "key.serializer": "keys are binary or string columns",
     "value.serializer": "values are binary or string columns",
 }
-# What Kafka's brokers allow at most: a transaction is open until its whole micro-batch is written.
+# The largest timeout that Kafka's brokers allow by default: a transaction is open until its whole
+# micro-batch is written.
 TRANSACTION_TIMEOUT_MS = 900_000
 DEFAULT_PREFIX = "ottla-spark"
 
 
 class SinkOptions(NamedTuple):
-    """How to write; small, and goes to every task."""
+    """All settings of writing; small, and sent to every task."""
 
     reach: Reach
     config: ProducerConfig
@@ -42,23 +43,23 @@ class SinkOptions(NamedTuple):
 
     @property
     def servers(self) -> str:
-        """Where the cluster is."""
+        """The bootstrap addresses."""
         return self.reach.servers
 
 
 def sink_options(
     options: Mapping[str, str], fields: Iterable[tuple[str, str]], *, exactly_once: bool
 ) -> SinkOptions:
-    """From Spark's options and the names and types of the columns. ``exactly_once`` is the
+    """Parse Spark's options, with the names and types of the columns. ``exactly_once`` is the
     default. Raises ValueError."""
     given = Given(options)
     given.check_names((*WRITING, *IGNORED))
     reach = Reach.of(given)
     is_exactly_once = given.truth("exactlyOnce", default=exactly_once)
     settings = given.client_fields(ProducerConfig, REFUSED)
-    # As Spark's own connector: a topic that is missing is made, if the brokers do that.
+    # As in Spark's own connector, a missing topic is created if the brokers allow it.
     settings.setdefault("allow_auto_create", True)
-    # A task has all of its rows at once; a slow link takes the time that it needs.
+    # A task has all its rows at once; a slow link gets the time it needs.
     settings.setdefault("delivery_waits_for_progress", True)
     if is_exactly_once:
         settings.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)

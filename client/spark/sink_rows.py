@@ -1,6 +1,6 @@
-"""The rows that are written: columns key, value, headers, topic and partition; the rest is left.
+"""Prepares the rows to write: columns key, value, headers, topic and partition; others are ignored.
 
-Works on Arrow batches as Spark hands them to a task. Types are compared by Spark's names of them.
+Works on Arrow batches as Spark passes them to a task. Types are compared by Spark's names of them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _WIDTH_BYTES = 4
 
 
 class Shape(NamedTuple):
-    """Which columns there are, and the topic of the option."""
+    """The columns to write, and the topic option."""
 
     columns: tuple[str, ...]
     topic: str | None
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of each topic, in order, with the columns that are sent.
+        """The rows of each topic, in order, with the columns to send.
 
         Raises ValueError for a row without a topic, and for a header without a name."""
         if "headers" in self.columns:
@@ -59,9 +59,9 @@ class Shape(NamedTuple):
 
 
 def shape_of(fields: Iterable[tuple[str, str]], topic: str | None) -> Shape:
-    """What is to be written, from the names and types of a frame's columns.
+    """The columns to write, from the names and types of a frame's columns.
 
-    Raises ValueError naming the column, or the option, that is wrong or missing."""
+    Raises ValueError, naming the wrong or missing column or option."""
     types = dict(fields)
     if "value" not in types:
         raise ValueError(
@@ -83,7 +83,7 @@ def shape_of(fields: Iterable[tuple[str, str]], topic: str | None) -> Shape:
 
 
 def _check_headers(column: pa.Array) -> None:
-    """Only their values may be null; both children are null where the header itself is."""
+    """Raise ValueError for a null header key; both children are null where the header itself is."""
     keys, _ = column.flatten().flatten()
     if keys.null_count:
         raise ValueError("a row has a header whose key is null in the column 'headers'")
@@ -91,15 +91,15 @@ def _check_headers(column: pa.Array) -> None:
 
 @cache
 def _no_number() -> pa.Scalar:
-    """-1, made from a buffer. Given a plain number, or text, pyarrow imports pandas, where it is
-    installed, to ask whether it is one of its own: each worker would be the slower for it."""
+    """-1, made from a buffer. From a plain number or text pyarrow would import pandas, if
+    installed, to check for a pandas object, which would slow down each worker."""
     return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(struct.pack("i", -1))])[0]
 
 
 class RowsChecksum:
-    """Tells rows of one order from others, however they are cut into batches.
+    """A checksum of rows in order, however they are cut into batches.
 
-    Two CRC-32C for each column: one runs over lengths (or numbers), one over what is inside."""
+    Two CRC-32C for each column: one over lengths (or numbers), one over contents."""
 
     def __init__(self, shape: Shape) -> None:
         self.row_count = 0
@@ -108,7 +108,7 @@ class RowsChecksum:
         self._contents = dict(self._lengths)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """The next rows."""
+        """Add the next rows."""
         self.row_count += batch.num_rows
         for name in self._columns:
             column = batch.column(name)
@@ -122,7 +122,7 @@ class RowsChecksum:
 
     @property
     def text(self) -> str:
-        """16 hexadecimal digits."""
+        """The checksum as 16 hexadecimal digits."""
         sums = (self._lengths, self._contents)
         packed = [struct.pack(f"<{len(one)}I", *one.values()) for one in sums]
         return "".join(f"{crc32c(one):08x}" for one in packed)
@@ -150,7 +150,7 @@ class RowsChecksum:
 
     def _headers(self, column: pa.Array) -> None:
         self._numbers("headers", pc.list_value_length(column))
-        # Children without those of null lists, and null where the header itself is.
+        # The children without those of null lists, and null where the header itself is.
         keys, values = column.flatten().flatten()
         self._binary("header key", keys)
         self._binary("header value", values)

@@ -1,4 +1,4 @@
-"""Writes the rows of one task, a batch at a time: memory holds what the producer may hold.
+"""Writes the rows of one task, a batch at a time, within the producer's memory limit.
 
 Runs on the loop that all blocking clients of a process share.
 """
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from ottla.client.spark.sink_options import SinkOptions
 
 
-# What brokers say to names that nobody can write to.
+# Error codes for topic names that cannot be written to.
 NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
-# What a producer's errors name, as it is called here.
+# Names in producers' errors, and the options that they correspond to.
 IN_OPTIONS = {
     "request_bytes_max": "the option kafka.max.request.size",
     "allow_auto_create=True": "the option kafka.allow.auto.create.topics=true",
@@ -41,8 +41,7 @@ IN_OPTIONS = {
 
 
 class TaskId(NamedTuple):
-    """Which part of which micro-batch of which query; a batch job is a query of one batch.
-
+    """One task of one micro-batch of one query; a batch job is a query of one batch.
     ``planned_ms``: when the driver planned this attempt, by its clock, in ms since 1970."""
 
     query_id: str
@@ -52,7 +51,7 @@ class TaskId(NamedTuple):
 
 
 class Writing:
-    """A producer, and deliveries that nobody has looked at yet."""
+    """A producer and its pending deliveries."""
 
     def __init__(self, options: SinkOptions, transactional_id: str | None = None) -> None:
         config = replace(options.config, transactional_id=transactional_id)
@@ -61,7 +60,8 @@ class Writing:
         self._deliveries: deque[BatchDelivery] = deque()
 
     async def send(self, batch: pa.RecordBatch) -> None:
-        """Take rows; waits while the producer's memory is full. Raises for earlier ones, too."""
+        """Send rows; waits while the producer's memory is full. Also raises errors of earlier
+        rows."""
         for topic, rows in self._shape.parts(batch):
             try:
                 self._deliveries.append(await self.producer.send_batch(topic, rows))
@@ -81,14 +81,14 @@ class Writing:
             await self._deliveries.popleft()
 
     async def delivered(self) -> None:
-        """Return when all is acknowledged. Raises ClientError for what is not."""
+        """Wait until everything is acknowledged. Raises ClientError otherwise."""
         await self.producer.flush()
         while self._deliveries:
             await self._deliveries.popleft()
 
 
 class PlainTask:
-    """At least once: a second attempt at the task writes its rows again."""
+    """Writes at least once: a second attempt at the task writes its rows again."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -96,7 +96,7 @@ class PlainTask:
         self.row_count = 0
 
     async def open(self) -> None:
-        """Reach the cluster."""
+        """Connect to the cluster."""
         await reached(self._writing.producer.start, self._options.reach)
 
     async def take(self, batch: pa.RecordBatch) -> None:
@@ -105,18 +105,18 @@ class PlainTask:
         await self._writing.send(batch)
 
     async def finish(self) -> None:
-        """All rows are stored."""
+        """Wait until all rows are stored."""
         await self._writing.delivered()
 
     async def close(self) -> None:
-        """Leave; what is not delivered by now is given up."""
+        """Close the producer; undelivered records are dropped."""
         await self._writing.producer.close(deliver=False)
 
 
 class OnceTask:
-    """Exactly once: what it writes stays invisible until the driver commits it.
+    """Writes exactly once: its records stay invisible until the driver commits them.
 
-    The rows of a task that has been committed before are only compared."""
+    The rows of a task that was committed before are only compared."""
 
     def __init__(self, options: SinkOptions, task: TaskId) -> None:
         self._task = task
@@ -129,8 +129,7 @@ class OnceTask:
         self._is_written = False
 
     async def open(self) -> None:
-        """Fence earlier attempts, so that what they have committed cannot change any more, and
-        only then look at it."""
+        """Fence earlier attempts, so that their commits are final, then read the entry."""
         producer = self._writing.producer
         await reached(producer.start, self._options.reach)
         try:
@@ -146,7 +145,8 @@ class OnceTask:
         cluster = producer._cluster
         assert cluster is not None
         self._before = await entry_of(cluster, self._name, require_stable=True)
-        # Read after that, so that it is not too early; nor is it if the clock here is.
+        # Read after the lookup, so that it is not too early; ``planned_ms`` guards against a slow
+        # clock here.
         self._looked_ms = max(self._task.planned_ms, cluster.environment.clock.wall_ms())
         self._is_written = is_written(self._before, self._task.batch_id)
         if not self._is_written:
@@ -160,7 +160,8 @@ class OnceTask:
                 await self._writing.send(batch)
 
     async def finish(self) -> tuple[Part, TransactionHandover | None]:
-        """All rows are stored, and the entry with them; or they were the same as before."""
+        """Wait until all rows and the entry are stored, or compare the rows with the committed
+        ones."""
         task, checksum = self._task, self._checksum
         entry = Entry(task.batch_id, checksum.row_count, checksum.text)
         outcome, left = Outcome.OPEN, None
@@ -186,7 +187,7 @@ class OnceTask:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say what it means here that the brokers do not take anything from us any more."""
+        """Explain errors of a fenced producer."""
         try:
             yield
         except (RequestRefused, TransactionError) as error:
@@ -198,5 +199,5 @@ class OnceTask:
             ) from error
 
     async def close(self) -> None:
-        """Leave; a transaction that was not finished is aborted."""
+        """Close the producer; an unfinished transaction is aborted."""
         await self._writing.producer.close(deliver=False)

@@ -1,7 +1,7 @@
-"""The sink's side of the cluster: entries of the ledger, and the end of open transactions.
+"""The sink's requests to the cluster: entries of the ledger, and the end of open transactions.
 
 An entry is a committed offset, because only offsets can be part of a transaction and be read by
-name. Its group has the name of the task; its partition is one that every cluster has.
+name. Its group is named after the task; its partition exists in every cluster.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ MINUTE_MS = 60_000
 
 
 def as_offset(entry: Entry) -> dict[TopicPartition, Committed]:
-    """What is sent to the transaction."""
+    """The entry as offsets to send to the transaction."""
     return {LEDGER: Committed(entry.batch_id + 1, metadata=entry.text)}
 
 
 async def entry_of(cluster: ClusterClient, group_id: str, *, require_stable: bool) -> Entry | None:
-    """The task's entry. ``require_stable`` waits until a transaction that is being committed has
-    moved it. Raises ClientError."""
+    """The task's entry, or None. ``require_stable`` waits until a transaction that is being
+    committed has updated it. Raises ClientError."""
     found = await Coordinators(Router(cluster)).ask(
         group_id,
         STABLE_OFFSET_FETCH,
@@ -69,21 +69,21 @@ async def entry_of(cluster: ClusterClient, group_id: str, *, require_stable: boo
 async def is_late(
     cluster: ClusterClient, options: SinkOptions, batch_id: int, looked_ms: float
 ) -> bool:
-    """Whether this micro-batch was planned so long before somebody looked for an entry of it that
-    there may have been one, and have expired; False if nobody knows when it was planned.
+    """Whether this micro-batch was planned so long before its entry was looked up that an entry may
+    have expired; False if the planning time is unknown.
 
-    How long the attempt takes after that look does not matter: it has fenced all earlier ones."""
+    The duration of the attempt after the lookup does not matter: it has fenced all earlier ones."""
     at_ms = planned_at_ms(options.checkpoint, batch_id)
     if at_ms is None:
         return False
-    # A clock of a task that is fast must not call late what is not.
+    # A task's fast clock must not make it late.
     looked_ms = min(looked_ms, cluster.environment.clock.wall_ms())
     age_minutes = (looked_ms - at_ms) / MINUTE_MS
     return age_minutes >= 1 and age_minutes >= await _retention_minutes(cluster)
 
 
 async def _retention_minutes(cluster: ClusterClient) -> int:
-    """What the brokers keep entries for, or by default would."""
+    """How long the brokers keep entries, in minutes; Kafka's default if unknown."""
     node_id = min(cluster.metadata.brokers)
     request = describe_request(ResourceType.BROKER, str(node_id), [RETENTION])
     try:
@@ -98,7 +98,7 @@ async def _retention_minutes(cluster: ClusterClient) -> int:
 
 @asynccontextmanager
 async def connected(options: SinkOptions) -> AsyncIterator[ClusterClient]:
-    """The cluster, for as long as the block."""
+    """A connected cluster client for the block."""
     cluster = ClusterClient(real_environment(), parse_addresses(options.servers), options.config)
     try:
         await reached(cluster.refresh, options.reach)
@@ -108,14 +108,14 @@ async def connected(options: SinkOptions) -> AsyncIterator[ClusterClient]:
 
 
 async def commit(cluster: ClusterClient, options: SinkOptions, left: TransactionHandover) -> None:
-    """Commit what a task has left open. Raises WriteRefused with a reason that helps."""
+    """Commit the transaction that a task left open. Raises WriteRefused with the reason."""
     await _committed(TakenOver(cluster, options.config, left), options, left)
 
 
 async def commit_with_entry(
     cluster: ClusterClient, options: SinkOptions, left: TransactionHandover, entry: Entry
 ) -> None:
-    """The same, with an entry in the place of the one that the task has sent."""
+    """Commit with another entry in place of the one that the task sent."""
     taken = TakenOver(cluster, options.config, left)
     try:
         group = ConsumerGroupMetadata(left.transactional_id)
@@ -143,7 +143,7 @@ def _failed(options: SinkOptions, left: TransactionHandover, error: ClientError)
 async def commit_all(
     cluster: ClusterClient, options: SinkOptions, lefts: Iterable[TransactionHandover]
 ) -> None:
-    """Commit all at once; the first failure is raised when every one has its fate."""
+    """Commit all concurrently; raises the first failure after all have ended."""
     ends = [commit(cluster, options, left) for left in lefts]
     results = await asyncio.gather(*ends, return_exceptions=True)
     for result in results:
@@ -154,14 +154,14 @@ async def commit_all(
 async def abort_all(
     cluster: ClusterClient, options: SinkOptions, lefts: Iterable[TransactionHandover]
 ) -> None:
-    """Undo what is open still; those that fail end by themselves when their time is over."""
+    """Abort open transactions; those that cannot be aborted end at their timeout."""
     ends = [TakenOver(cluster, options.config, left).abort() for left in lefts]
     await asyncio.gather(*ends, return_exceptions=True)
 
 
 async def fence_all(options: SinkOptions, names: Iterable[str]) -> None:
-    """Undo what tasks have begun that were killed, so that readers need not wait for the time of
-    their transactions to be over; where that fails they do."""
+    """Abort transactions of killed tasks, so that readers need not wait for the transaction
+    timeout; where that fails they do."""
     for name in names:
         config = replace(options.config, transactional_id=name)
         try:

@@ -1,4 +1,4 @@
-"""The data source ``ottla``, as PySpark sees it."""
+"""Implements the data source ``ottla`` for PySpark."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises, as soon as it is asked anything, what was wrong with the options of a stream: of what
-    goes wrong before, Spark ends with a complaint about a local variable of its own."""
+    """Raises a stream's option error at the first call: for errors raised earlier, Spark fails with
+    an unrelated error about a local variable."""
 
     def __init__(self, error: ValueError) -> None:
         self._error = error
@@ -47,24 +47,25 @@ class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         raise self._error
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes first with that trigger."""
+        """Spark's first call with that trigger."""
         raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """What comes first when a batch is repeated."""
+        """Spark's first call when a batch is repeated."""
         raise self._error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a worker."""
+        """Called in a worker."""
         raise self._error
 
 
 class OttlaDataSource(DataSource):
-    """Use it as ``spark.dataSource.register(OttlaDataSource)``, once for each session."""
+    """The data source; register it with ``spark.dataSource.register(OttlaDataSource)`` once per
+    session."""
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` is given."""
+        """The name for ``format``."""
         return "ottla"
 
     def schema(self) -> str:
@@ -76,12 +77,12 @@ class OttlaDataSource(DataSource):
         return Given(self.options).truth("includeHeaders", default=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
+        """The reader for ``spark.read``."""
         check_schema(schema, self._has_headers)
         return BatchReader(self.options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """For ``spark.readStream``."""
+        """The reader for ``spark.readStream``."""
         try:
             check_schema(schema, self._has_headers)
             return StreamReader(self.options)
@@ -89,11 +90,11 @@ class OttlaDataSource(DataSource):
             return RefusedReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """For ``DataFrame.write``."""
+        """The writer for ``DataFrame.write``."""
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
-        """For ``DataFrame.writeStream``, made anew for each micro-batch."""
+        """The writer for ``DataFrame.writeStream``; Spark makes one per micro-batch."""
         return StreamWriter(self.options, schema, overwrite)

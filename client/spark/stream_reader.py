@@ -1,9 +1,9 @@
-"""Reading topics as a stream: ``spark.readStream.format("ottla")``.
+"""Reads topics as a stream: ``spark.readStream.format("ottla")``.
 
-Where the query is stands in its checkpoint and nowhere else. That goes for its start, too: each
-place has the first offsets of whatever the batch before it is the first to read. Spark asks for
-the start again when the very first batch is repeated, and would get another one from a topic that
-has grown; what is read then is what stood in the checkpoint.
+The progress of the query is stored only in its checkpoint, its start included: each place has the
+first offsets of partitions that the batch before it reads for the first time. When the very first
+batch is repeated Spark asks for the start again, and a topic that has grown would return another
+one; the batch then reads what the checkpoint says.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ QUERY_ID_BYTES = 6
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One in the driver for each run of a query; another is pickled to its tasks, for ``read``."""
+    """The reader of a streaming query: one in the driver for each run, another pickled to its
+    tasks, for ``read``."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._given = dict(options)
@@ -62,7 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._metadata = Metadata(self._options)
         self._clock = real_environment().clock
         self._initial: Place | None = None
-        # Where AvailableNow ends.
+        # The end of an AvailableNow run.
         self._target: tuple[Offsets, dict[str, str]] | None = None
         self._reported: Offsets = {}
         self._last_trigger_ms: float | None = None
@@ -71,13 +72,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamReader, (self._given,)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a new query begins: the same place however often it is asked in one run."""
+        """Where a new query begins; the same place at every call in one run."""
         if self._initial is None:
             self._initial = self._resolved_start()
         return self._initial.as_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends, ``start`` itself if there is none."""
+        """Where the next batch ends; ``start`` itself if there is none."""
         place = Place.from_json(start)
         self._commit(place)
         end = self._available(place)
@@ -91,7 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end.as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What the options say; Trigger.Once asks for everything in spite of it."""
+        """The limit of the options; Trigger.Once overrides it and reads everything."""
         if self._options.max_offsets is not None:
             return ReadMaxRows(self._options.max_offsets)
         if self._options.min_offsets is not None:
@@ -99,15 +100,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """For the progress that Spark shows: the ends of the topics as last heard of."""
+        """The last known ends of the topics, for Spark's progress report."""
         return nested(self._reported) or None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is there now is all that this run reads."""
+        """Fix the present ends as the end of this run."""
         self._target = self._ends(None)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """What each task of the batch reads."""
+        """The ranges that the batch's tasks read."""
         place = Place.from_json(end)
         ranges = ranges_of(Place.from_json(start), place)
         if ranges:
@@ -117,15 +118,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return as_partitions(parts, place.topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """In a worker."""
+        """Read a range in a worker."""
         return rows_of(partition, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The batch that ends here is done."""
+        """Note that the batch which ends here is done."""
         self._commit(Place.from_json(end))
 
     def stop(self) -> None:
-        """The query has failed; otherwise Spark just ends the process."""
+        """Close connections. Called when the query has failed; otherwise Spark just ends the
+        process."""
         self._metadata.close()
 
     def _resolved_start(self) -> Place:
@@ -142,11 +144,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Place(offsets, dict(offsets), known, query_id)
 
     def _available(self, place: Place) -> Place:
-        """Everything there is behind that place. Raises RecordsLost."""
+        """The place at the end of the logs. Raises RecordsLost."""
         lasts, topic_ids = self._target or self._ends(place)
         if self._target is not None and is_beyond(place, lasts):
-            # Spark asks where to end before it asks where to begin, which may be the end of a
-            # topic that grows; and the broker that was asked may have lagged.
+            # Spark asks for the end before the start, which may be the end of a growing topic; and
+            # the broker asked may have lagged.
             self._target = lasts, topic_ids = self._ends(place)
         firsts = self._metadata.firsts(new_at(place, lasts, topic_ids))
         end, losses = advanced(place, Limits(firsts, lasts), topic_ids)
@@ -161,7 +163,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reported, ids_of(topics)
 
     def _is_too_little(self, count: int, limit: ReadLimit) -> bool:
-        """Whether to wait for more, as minOffsetsPerTrigger wants it."""
+        """Whether to wait for more records, for minOffsetsPerTrigger."""
         least = self._options.min_offsets
         if least is None or self._target is not None or isinstance(limit, ReadAllAvailable):
             return False
@@ -170,20 +172,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._clock.now_ms() - self._last_trigger_ms < self._options.max_delay_ms
 
     def _made_anew(self, place: Place) -> list[str]:
-        """Topics that are other ones now. Raises RecordsLost.
+        """The topics that were recreated. Raises RecordsLost.
 
-        What they have at these offsets is another thing, and the next batch reads all of it.
-        Matters to batches that are repeated after a restart."""
+        Their records at these offsets are different ones, and the next batch reads all of them.
+        Matters for batches that are repeated after a restart."""
         topic_ids = ids_of(self._metadata.topics())
         names = [name for name in sorted(place.topic_ids) if is_other(place, name, topic_ids)]
         report([f"topic {name!r} was deleted and made anew" for name in names], self._options)
         return names
 
     def _commit(self, place: Place) -> None:
-        """Let everybody see how far the query is, as with a group that has no members.
+        """Commit the query's progress, as of a group without members, for monitoring.
 
-        Spark tells of a finished batch only when it begins the next; where that begins is known
-        before, even if nothing is there to be read."""
+        Spark reports a finished batch only when it begins the next; the start of that is known
+        before, even without new records."""
         options = self._options
         if options.commits and place.offsets:
             group_id = options.group_id or f"{options.group_prefix}-{place.query_id}"

@@ -1,4 +1,4 @@
-"""Writing a stream to topics, exactly once: ``DataFrame.writeStream.format("ottla")``."""
+"""Writes a stream to topics, exactly once: ``DataFrame.writeStream.format("ottla")``."""
 
 from __future__ import annotations
 
@@ -41,13 +41,14 @@ if TYPE_CHECKING:
     from ottla.client.spark.pyspark_api import StructType
     from ottla.client.spark.sink_ledger import Part
 
-# What Spark tells every task of a streaming query.
+# Local properties that Spark sets for every task of a streaming query.
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Made by the driver for each micro-batch, then pickled to its tasks and to its commit.
+    """The writer of one micro-batch. Made by the driver, then pickled to its tasks and to its
+    commit.
 
     In complete mode every micro-batch is appended as a whole: a topic cannot be emptied."""
 
@@ -56,14 +57,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._made_ms = real_environment().clock.wall_ms()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """In a task."""
+        """Write the rows of a task."""
         if not self._options.is_exactly_once:
             return write_plainly(self._options, iterator)
         task = current_task()._replace(planned_ms=self._made_ms)
         return write_once(self._options, task, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """In the driver, when every task has succeeded. Called again after a crash."""
+        """Commit in the driver, when every task has succeeded. Called again after a crash."""
         told = [message for message in messages if isinstance(message, Written)]
         parts = [message.part for message in told if message.part is not None]
         if parts:
@@ -96,15 +97,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
     async def _entries(
         self, cluster: ClusterClient, query_id: str, task_count: int
     ) -> dict[int, Entry | None]:
-        """Of all tasks; what is open or being committed is not written yet, and not waited for."""
+        """The entries of all tasks; does not wait for open or committing transactions."""
         names = [name_of(self._options.prefix, query_id, number) for number in range(task_count)]
         found = [await entry_of(cluster, name, require_stable=False) for name in names]
         return dict(enumerate(found))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """In the driver, when a task has failed for good, or ``commit`` has.
+        """Abort in the driver, when a task or ``commit`` has failed for good.
 
-        If no task tells the query's name a restart, which takes the same names, ends all this."""
+        Without any task's message the query's name is unknown; a restart, which uses the same
+        names, ends the transactions."""
         told = [message for message in messages if isinstance(message, Written)]
         if told and self._options.is_exactly_once:
             run(abort(self._options, told[0].query_id, messages))

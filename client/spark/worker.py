@@ -1,4 +1,4 @@
-"""What a worker of Spark does for all tasks that it runs."""
+"""Prepares a Spark worker for the tasks that it runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from ottla.client.spark.pyspark_api import TaskContext
 
 
 def begin_task() -> None:
-    """Call it where a task begins. Does nothing outside of Spark's tasks.
+    """Call at the start of a task. Does nothing outside of Spark's tasks.
 
-    After each task Spark has the worker look through all its objects for garbage, and its next
-    task waits for that, longer than a short task takes. Nearly all of them are modules, which never
-    go. So what is there when the second task begins, just looked through, is passed over from then
-    on."""
+    After each task Spark runs a full garbage collection in the worker, and the next task waits for
+    it, longer than a short task takes. Nearly all objects belong to modules and stay. So the
+    objects that exist when the second task begins, just collected, are frozen."""
     if TaskContext.get() is not None and next(_tasks(os.getpid())) == 1:
         gc.freeze()
 

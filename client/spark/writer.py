@@ -1,4 +1,4 @@
-"""Writing a frame to topics: ``DataFrame.write.format("ottla").mode("append")``."""
+"""Writes a frame to topics: ``DataFrame.write.format("ottla").mode("append")``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RUN_ID_BYTES = 8
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells the driver. ``part`` and ``left`` only where it writes exactly once."""
+    """A task's message to the driver. ``part`` and ``left`` are set only for exactly once."""
 
     query_id: str
     row_count: int
@@ -44,12 +44,12 @@ class Written(WriterCommitMessage):
 
 
 def run(work: Coroutine[object, object, Result]) -> Result:
-    """Do it on the loop of this process, and wait."""
+    """Run ``work`` on the loop of this process, and wait."""
     return shared_loop().run(work)
 
 
 def write_plainly(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
-    """One task's rows, at least once."""
+    """Write one task's rows, at least once."""
     begin_task()
     task = PlainTask(options)
     try:
@@ -63,7 +63,7 @@ def write_plainly(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
 
 
 def write_once(options: SinkOptions, task_id: TaskId, batches: Iterator[pa.RecordBatch]) -> Written:
-    """One task's rows, in a transaction that is left open."""
+    """Write one task's rows in a transaction, which is left open."""
     begin_task()
     task = OnceTask(options, task_id)
     try:
@@ -77,7 +77,7 @@ def write_once(options: SinkOptions, task_id: TaskId, batches: Iterator[pa.Recor
 
 
 def open_of(messages: Iterable[WriterCommitMessage | None]) -> list[TransactionHandover]:
-    """What tasks have left open; of those that have failed there is no message."""
+    """The transactions that tasks left open; failed tasks have no message."""
     told = [message for message in messages if isinstance(message, Written)]
     return [message.left for message in told if message.left is not None]
 
@@ -85,7 +85,7 @@ def open_of(messages: Iterable[WriterCommitMessage | None]) -> list[TransactionH
 async def abort(
     options: SinkOptions, query_id: str, messages: Sequence[WriterCommitMessage | None]
 ) -> None:
-    """Undo what tasks have left open, and what those have begun that tell nothing."""
+    """Abort what tasks left open, and what tasks without a message have begun."""
     lefts = open_of(messages)
     silent = [number for number, message in enumerate(messages) if message is None]
     if lefts:
@@ -95,15 +95,16 @@ async def abort(
 
 
 def columns_of(schema: StructType) -> list[tuple[str, str]]:
-    """Names and types, in Spark's words."""
+    """Names and types of the columns, in Spark's notation."""
     return [(field.name, field.dataType.simpleString()) for field in schema]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Made by the driver, then pickled to the tasks and to the driver's own commit.
+    """The writer of a batch job. Made by the driver, then pickled to the tasks and to the driver's
+    own commit.
 
-    At least once: a task that is tried again writes its rows again. With ``exactlyOnce`` each task
-    has a transaction, and all are committed when every task has succeeded."""
+    At least once: a task that is retried writes its rows again. With ``exactlyOnce`` each task has
+    a transaction, and all are committed when every task has succeeded."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -111,11 +112,11 @@ class BatchWriter(DataSourceArrowWriter):
                 "mode('overwrite') cannot be had: records of a topic stay; use mode('append')"
             )
         self._options = sink_options(options, columns_of(schema), exactly_once=False)
-        # A second attempt at a task fences the first by this name, and nobody else does.
+        # Only a second attempt at a task uses this name, and fences the first.
         self._run_id = real_environment().random.token(RUN_ID_BYTES).hex()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """In a task."""
+        """Write the rows of a task."""
         if not self._options.is_exactly_once:
             return write_plainly(self._options, iterator)
         context = TaskContext.get()
@@ -123,7 +124,7 @@ class BatchWriter(DataSourceArrowWriter):
         return write_once(self._options, TaskId(self._run_id, context.partitionId(), 0), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """In the driver, when every task has succeeded."""
+        """Commit in the driver, when every task has succeeded."""
         lefts = open_of(messages)
         if lefts:
             run(self._commit(lefts))
@@ -133,6 +134,6 @@ class BatchWriter(DataSourceArrowWriter):
             await commit_all(cluster, self._options, lefts)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """In the driver, when a task has failed for good."""
+        """Abort in the driver, when a task has failed for good."""
         if self._options.is_exactly_once:
             run(abort(self._options, self._run_id, messages))

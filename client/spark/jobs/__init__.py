@@ -1,1 +1,1 @@
-"""Pipelines that are ready to run: ``ottla spark load`` and so on, or as modules, or submitted."""
+"""Ready-made pipelines: run as ``ottla spark load`` and so on, as modules, or with spark-submit."""

@@ -1,9 +1,9 @@
-"""Page views per member and window, from an activity stream to a topic keyed by member.
+"""Counts page views per member and window, from an activity stream to a topic keyed by member.
 
-A view is JSON: ``{"member": "m1", "page": "/jobs", "at": "2026-01-31T12:00:00Z"}``; without ``at``
-the record's own time counts, and also where ``at`` is later than that: one clock that is wrong by
-a year would make all other views late. What comes out has the member as its key, so that all counts
-of one member are in one partition, in order.
+A view is JSON: ``{"member": "m1", "page": "/jobs", "at": "2026-01-31T12:00:00Z"}``. The record's
+own time counts if ``at`` is missing or later: one clock that is wrong by a year would make all
+other views late. Results have the member as their key, so that all counts of one member are in one
+partition, in order.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ VIEW = "member string, page string, at timestamp"
 
 
 def views(rows: DataFrame) -> DataFrame:
-    """Records as views; what is no view is left out."""
+    """Parse records as views; drops other records."""
     parsed = rows.select(
         "timestamp", f.from_json(f.col("value").cast("string"), VIEW).alias("view")
     )
     return parsed.where("view.member is not null").select(
         f.col("view.member").alias("member"),
         f.col("view.page").alias("page"),
-        # least() passes over what is null.
+        # least() ignores nulls.
         f.least("view.at", "timestamp").alias("at"),
     )
 
 
 def counts(rows: DataFrame, window: str) -> DataFrame:
-    """How many views, and of how many pages, each member had in each window."""
+    """The number of views, and of distinct pages, of each member in each window."""
     return rows.groupBy(f.window("at", window).alias("span"), "member").agg(
         f.count(f.lit(1)).alias("views"), f.size(f.collect_set("page")).alias("pages")
     )
 
 
 def records(counted: DataFrame) -> DataFrame:
-    """As they are written."""
+    """The counts as records to write."""
     value = f.struct(
         "member",
         f.col("span.start").alias("from"),
@@ -67,7 +67,7 @@ def records(counted: DataFrame) -> DataFrame:
 
 
 def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
-    """Until it is stopped, or once. A window is told when it is over: when a view has come that is
+    """Run until stopped, or once. The count of a window is written when it is over: when a view is
     later than its end by ``--late``."""
     options = read_options(arguments.bootstrap, arguments.options)
     rows = read_stream(
@@ -86,7 +86,7 @@ JOB = Job(prepare_stream, perform)
 
 
 def main() -> int:
-    """As a module, or submitted."""
+    """Run as a module, or with spark-submit."""
     return run_as(JOB, ["aggregate", *sys.argv[1:]])
 
 

@@ -1,7 +1,7 @@
-"""Topics of one cluster to another, once and in parallel; for what goes on there is a mirror.
+"""Copies topics of one cluster to another, once and in parallel; a mirror copies continuously.
 
-Keys, values, headers and partition numbers are kept; times are those of the copy, and a task that
-is tried again writes its records again.
+Keys, values, headers and partition numbers are kept; timestamps are those of the copy, and a task
+that is retried writes its records again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MARK = "{topic}"
 
 
 def new_names(topics: list[str], pattern: str) -> dict[str, str]:
-    """What each topic is called there. Raises JobRefused."""
+    """The name of each topic on the target. Raises JobRefused."""
     names = {topic: pattern.replace(MARK, topic) for topic in topics}
     if MARK not in pattern:
         raise JobRefused(f"--rename is made of {MARK}, not {pattern!r}")
@@ -42,14 +42,14 @@ def new_names(topics: list[str], pattern: str) -> dict[str, str]:
 
 
 def make_topics(source: str, target: str, names: Mapping[str, str]) -> None:
-    """Have them on the target with the source's partition counts. Raises JobRefused."""
+    """Create the topics on the target with the source's partition counts. Raises JobRefused."""
     with Admin(source) as admin:
         source_id = admin.describe_cluster().cluster_id
         counts = {
             there: admin.describe_topic(topic).partition_count for topic, there in names.items()
         }
     with Admin(target) as admin:
-        # Its records would be there twice, and three times the next time.
+        # A topic copied into itself would double with each run.
         if admin.describe_cluster().cluster_id == source_id and any(
             topic == there for topic, there in names.items()
         ):
@@ -68,14 +68,14 @@ def make_topics(source: str, target: str, names: Mapping[str, str]) -> None:
 
 
 def prepare(arguments: argparse.Namespace) -> None:
-    """Have the topics on the target. Raises JobRefused, ClientError."""
+    """Create the topics on the target. Raises JobRefused, ClientError."""
     check_options(arguments, is_stream=False)
     names = new_names(arguments.topics, arguments.rename)
     make_topics(arguments.bootstrap, arguments.to_cluster, names)
 
 
 def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
-    """Copy all that is there now. Raises JobRefused."""
+    """Copy all present records. Raises JobRefused."""
     names = new_names(arguments.topics, arguments.rename)
     options = read_options(arguments.bootstrap, arguments.options)
     rows = read(spark, {"subscribe": ",".join(names), "includeHeaders": "true", **options})
@@ -96,7 +96,7 @@ JOB = Job(prepare, perform)
 
 
 def main() -> int:
-    """As a module, or submitted."""
+    """Run as a module, or with spark-submit."""
     return run_as(JOB, ["copy", *sys.argv[1:]])
 
 

@@ -1,4 +1,4 @@
-"""``ottla spark``: the job of that name."""
+"""Runs the job that ``ottla spark`` names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark is asked for when somebody ends a job: to end what goes on, in order."""
+"""Stops Spark's work gracefully when the user or a timer ends a job."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from ottla.wire.signals import WorkThread
 
-# What a session says that is being ended, or whose Java is gone.
+# Errors of a session that is stopping, or whose Java process is gone.
 SPARK_ERRORS = (PySparkException, Py4JError, OSError)
 
 
 def end_in_order(thread: WorkThread, session: Callable[[], SparkSession | None]) -> None:
-    """Have Spark end what goes on there, and wait for it: a query after the micro-batch that it is
-    at, so that nothing of it is left half done; anything else at once."""
+    """Stop Spark's work and wait for it: a query after its current micro-batch, so that none is
+    left half done; other jobs at once."""
     sys.stderr.write(
         "ottla: ending, a query when its micro-batch under way is done; a second signal ends at"
         " once\n"
@@ -40,8 +40,8 @@ def end_in_order(thread: WorkThread, session: Callable[[], SparkSession | None])
 
 
 def end_work(spark: SparkSession, reached: dict[str, int]) -> None:
-    """One look: end what can be ended by now. ``reached`` has the last micro-batch of each query
-    when it was first seen here."""
+    """Stop what can be stopped by now. ``reached`` has the last micro-batch of each query when it
+    was first seen here."""
     silence(spark)
     queries = spark.streams.active
     for query in queries:
@@ -54,8 +54,8 @@ def end_work(spark: SparkSession, reached: dict[str, int]) -> None:
 
 
 def silence(spark: SparkSession) -> None:
-    """What is ended in the middle is told with all its stacks otherwise, by Java, by what leads
-    to it, and by the server that counts for tasks."""
+    """Turn off logging: interrupted work would be reported with full stack traces by Java, py4j and
+    the accumulator server."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     server = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
@@ -64,12 +64,12 @@ def silence(spark: SparkSession) -> None:
 
 
 def spare_java(spark: SparkSession) -> None:
-    """Ctrl-C and SIGHUP reach all processes of a terminal. Where Spark's own was first, as with
-    spark-submit, it would be gone before anything could be ended in order; where Python has
-    started it, it ignores Ctrl-C already."""
+    """Make Spark's Java process ignore Ctrl-C and SIGHUP, which reach all processes of a terminal.
+    With spark-submit, Java would otherwise end before the work can be stopped gracefully; started
+    by Python, it ignores Ctrl-C already."""
     java = spark._jvm
     if java is not None:
-        # TypeError: this Java has no such class.
+        # TypeError: this Java lacks the class.
         with suppress(TypeError, *SPARK_ERRORS):
             of_java = java.sun.misc
             for name in ("INT", "HUP"):
@@ -77,6 +77,6 @@ def spare_java(spark: SparkSession) -> None:
 
 
 def newest_batch(query: StreamingQuery) -> int:
-    """The last that is done, -1 if none is."""
+    """The last completed micro-batch; -1 if there is none."""
     progress = query.lastProgress
     return -1 if progress is None else int(progress.batchId)

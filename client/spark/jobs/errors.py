@@ -1,7 +1,7 @@
-"""Why a job was not done."""
+"""The error of a job that cannot run."""
 
 from __future__ import annotations
 
 
 class JobRefused(Exception):
-    """It cannot be done as asked for; the text is a sentence that says why."""
+    """The job cannot run as requested; the text says why."""

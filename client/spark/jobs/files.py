@@ -1,4 +1,4 @@
-"""Directories wherever Spark can write: through Hadoop's own file systems, in the driver."""
+"""Accesses directories wherever Spark can write, with Hadoop's file systems in the driver."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class Files:
-    """Of one place, such as ``/data/x``, ``hdfs://...`` or ``s3a://...``."""
+    """One directory, such as ``/data/x``, ``hdfs://...`` or ``s3a://...``."""
 
     def __init__(self, spark: SparkSession, place: str) -> None:
-        # Of the driver's Java side; a session by Spark Connect has none.
+        # Needs the driver's JVM, which a Spark Connect session does not have.
         context = spark.sparkContext
         self._gateway: Any = context._gateway
         self._jvm: Any = context._jvm
@@ -22,11 +22,11 @@ class Files:
         self._system = self._path().getFileSystem(self._configuration)
 
     def path(self, *names: str) -> str:
-        """Of something in it."""
+        """The path of an entry in the directory."""
         return "/".join((self.place.rstrip("/"), *names))
 
     def directories(self) -> list[str]:
-        """The names of its directories; none if it is not there."""
+        """The names of its subdirectories; empty if it does not exist."""
         root = self._path()
         if not self._system.exists(root):
             return []
@@ -37,7 +37,7 @@ class Files:
         ]
 
     def read(self, *names: str) -> str | None:
-        """A small file's text, None if it is not there."""
+        """A small file's text; None if it does not exist."""
         path = self._path(*names)
         if not self._system.exists(path):
             return None
@@ -49,7 +49,7 @@ class Files:
         return bytes(data).decode("utf-8")
 
     def write(self, text: str, *names: str) -> None:
-        """A small file, which is whole when this returns."""
+        """Write a small file, which is complete on return."""
         stream = self._system.create(self._path(*names), True)
         try:
             stream.write(bytearray(text.encode("utf-8")))
@@ -57,15 +57,15 @@ class Files:
             stream.close()
 
     def rename(self, old: str, new: str) -> None:
-        """A directory, at once; fails if there is one of the new name."""
+        """Rename a directory atomically; fails if the new name exists."""
         fs = self._jvm.org.apache.hadoop.fs
         context = fs.FileContext.getFileContext(self._system.getUri(), self._configuration)
-        # Other than FileSystem's, this one never moves into a directory that is there already.
+        # Unlike FileSystem.rename, this never moves into an existing directory.
         none = self._gateway.new_array(getattr(fs, "Options$Rename"), 0)
         context.rename(self._path(old), self._path(new), none)
 
     def delete(self, *names: str) -> None:
-        """With all that is in it; what is not there is deleted."""
+        """Delete recursively; a missing path is not an error."""
         self._system.delete(self._path(*names), True)
 
     def _path(self, *names: str) -> Any:

@@ -1,8 +1,9 @@
-"""Topics to Parquet, load after load; each knows which offsets its rows are of.
+"""Loads topics into Parquet, one load after the other, each with the offsets of its rows.
 
 A load is a directory: rows by topic and hour (or day), and the offsets beside them. It is written
-aside and renamed when it is whole, so rows and offsets appear together. A load that was killed left
-nothing but what the next one deletes; one that is run again goes on where the last one ended.
+to a staging directory and renamed when complete, so rows and offsets appear together. A killed load
+leaves only staging files, which the next load deletes; each load continues where the last one
+ended.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ WINDOWS = {"hour": "yyyy-MM-dd-HH", "day": "yyyy-MM-dd"}
 
 
 class Loads:
-    """The loads of one place."""
+    """The loads in one directory."""
 
     def __init__(self, spark: SparkSession, place: str) -> None:
         self.files = Files(spark, place)
         self._spark = spark
 
     def begin(self) -> list[Manifest]:
-        """All that count, oldest first; what a killed load has left is deleted."""
+        """All current loads, oldest first; deletes what a killed load left."""
         self.files.delete(STAGING)
         found = []
         for name in self.files.directories():
@@ -71,20 +72,20 @@ class Loads:
         return sorted(load for load in found if load.number not in gone)
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Delete loads that another has replaced."""
+        """Delete loads that another load has replaced."""
         for number in numbers:
             self.files.delete(directory(number))
 
     def rows(self, loads: Sequence[Manifest]) -> DataFrame:
-        """What is in these."""
-        # A topic that is named by a number is no number.
+        """The rows of these loads."""
+        # A topic name of digits must stay text.
         self._spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
         paths = [self.files.path(directory(load.number)) for load in loads]
         reader = self._spark.read.option("basePath", self.files.place)
         return reader.parquet(*paths).drop("load")
 
     def commit(self, rows: DataFrame, manifest: Manifest) -> Manifest:
-        """Write rows and offsets, and make them appear. Returns what is stored."""
+        """Write rows and offsets, then publish them. Returns the stored manifest."""
         seen = Observation()
         parts, window = ["topic"], manifest.window
         if window in WINDOWS:
@@ -104,12 +105,12 @@ class Loads:
 
 
 def directory(number: int) -> str:
-    """Of a load; they sort as they were made."""
+    """The directory name of a load; names sort by age."""
     return f"{PREFIX}{number:08}"
 
 
 class Work(NamedTuple):
-    """What one load does: rows of others that it keeps, and what it reads."""
+    """The work of one load: rows of earlier loads to keep, and the ranges to read."""
 
     kept: list[Manifest]
     cuts: dict[TopicPartition, int]
@@ -117,7 +118,7 @@ class Work(NamedTuple):
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> Manifest | None:
-    """Load what is new; None if nothing is. Raises JobRefused and ClientError."""
+    """Load new records; None if there are none. Raises JobRefused and ClientError."""
     loads = Loads(spark, arguments.to)
     done = loads.begin()
     window = window_of(done, arguments.window)
@@ -135,7 +136,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> Manifest | None:
         window,
         ids,
     )
-    # Spark cannot read a directory without files, which a load of markers of transactions leaves.
+    # Spark cannot read a directory without files, which a load of only transaction markers leaves.
     filled = [load for load in work.kept if load.row_count]
     frames = []
     if filled:
@@ -152,12 +153,13 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> Manifest | None:
 def work_of(
     done: Sequence[Manifest], partitions: Sequence[TopicPartition], arguments: argparse.Namespace
 ) -> Work:
-    """What there is to do."""
+    """Compute the work of the next load."""
     bootstrap = arguments.bootstrap
     first = offsets_at_times(bootstrap, dict.fromkeys(partitions, BEGINNING))
     isolation = check_options(arguments, is_stream=False).config.isolation
     ends = offsets_at_times(bootstrap, dict.fromkeys(partitions, END), Isolation.READ_UNCOMMITTED)
-    # Not beyond what is decided: a transaction may be open for long, and nothing waits for it.
+    # Stop at the last stable offset: a transaction may be open for long, and the load does not wait
+    # for it.
     stop = END if arguments.until is None else arguments.until
     stops = offsets_at_times(bootstrap, dict.fromkeys(partitions, stop), isolation)
     now = Offsets(first, ends, stops)
@@ -167,14 +169,14 @@ def work_of(
     if arguments.since is not None:
         cuts = offsets_at_times(bootstrap, dict.fromkeys(partitions, arguments.since), isolation)
         kept = touched(done, cuts)
-        # What has not been loaded yet is not left out because it is earlier.
+        # Records before the cut that were never loaded are loaded now.
         starts = {where: min(cut, stored.get(where, cut)) for where, cut in cuts.items()}
         stored = {**stored, **starts}
     return Work(kept, cuts, next_ranges(stored, now, may_lose=arguments.allow_loss))
 
 
 def cut_off(load: Manifest, cuts: Mapping[TopicPartition, int]) -> Manifest:
-    """What is kept of a load."""
+    """The part of a load before the cuts."""
     ranges = {}
     for where, one in load.ranges.items():
         end = min(one.end, cuts.get(where, one.end))
@@ -184,7 +186,7 @@ def cut_off(load: Manifest, cuts: Mapping[TopicPartition, int]) -> Manifest:
 
 
 def rows_before(rows: DataFrame, cuts: Mapping[TopicPartition, int]) -> DataFrame:
-    """Those of offsets before the cut of their partition."""
+    """The rows before the cut of their partition."""
     if not cuts:
         return rows
     is_kept = f.lit(True)
@@ -197,7 +199,7 @@ def rows_before(rows: DataFrame, cuts: Mapping[TopicPartition, int]) -> DataFram
 def options_for(
     arguments: argparse.Namespace, ranges: Mapping[TopicPartition, Range]
 ) -> dict[str, str]:
-    """Exactly these offsets."""
+    """The read options for exactly these offsets."""
     wanted: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
@@ -215,7 +217,7 @@ def options_for(
 
 
 def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
-    """The command; returns what to tell."""
+    """Run the job; returns the text to print."""
     manifest = run(spark, arguments)
     if manifest is not None:
         return manifest.text()
@@ -223,7 +225,7 @@ def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
 
 
 def prepare(arguments: argparse.Namespace) -> None:
-    """Look for what can be known before Spark is there. Raises JobRefused, ClientError."""
+    """Check what can be checked before Spark starts. Raises JobRefused, ClientError."""
     check_options(arguments, is_stream=False)
     views_of(arguments.bootstrap, arguments.topics)
 
@@ -232,7 +234,7 @@ JOB = Job(prepare, perform)
 
 
 def main() -> int:
-    """As a module, or submitted."""
+    """Run as a module, or with spark-submit."""
     return run_as(JOB, ["load", *sys.argv[1:]])
 
 

@@ -1,4 +1,4 @@
-"""What a load has loaded: kept beside its rows, in the same directory. Pure."""
+"""Describes what a load contains; stored beside its rows. Pure."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Range(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """One load: its number, from 1 on, and which offsets its rows are of. Loads that it
-    ``replaces`` have their rows in it, as far as these count still. ``window`` is how its rows are
-    divided, ``ids`` are those of the topics; None and nothing in files of old."""
+    """One load: its number, from 1 on, and the offset ranges of its rows. The load contains the
+    rows of the loads that it ``replaces``, as far as they still count. ``window`` is how its rows
+    are divided, ``ids`` are the topics' ids; None and empty in old files."""
 
     number: int
     ranges: dict[TopicPartition, Range]
@@ -37,7 +37,7 @@ class Manifest(NamedTuple):
     ids: Mapping[str, str] = MappingProxyType({})
 
     def text(self) -> str:
-        """As it is stored."""
+        """The stored form, JSON."""
         topics: dict[str, dict[str, list[int]]] = {}
         for where, one in sorted(self.ranges.items()):
             topics.setdefault(where.topic, {})[str(where.partition)] = list(one)
@@ -53,7 +53,7 @@ class Manifest(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Manifest:
-        """Raises ValueError for anything else."""
+        """Parse the stored form. Raises ValueError."""
         try:
             document = json.loads(text)
             ranges = {
@@ -70,13 +70,13 @@ class Manifest(NamedTuple):
 
 
 def replaced(loads: Iterable[Manifest]) -> set[int]:
-    """The loads whose rows are in another one: what is still there of them is to be deleted."""
+    """The loads that others replace: their directories are to be deleted."""
     return {number for load in loads for number in load.replaces}
 
 
 def window_of(loads: Sequence[Manifest], wanted: str | None) -> str:
-    """How the next load divides its rows: as those before it did, since Spark reads directories of
-    one kind together and no others. Raises JobRefused if something else is wanted."""
+    """The window of the next load: the same as before, since Spark reads only directories of one
+    layout together. Raises JobRefused if another one is wanted."""
     known = {load.window for load in loads} - {None}
     before = known.pop() if known else None
     if wanted is not None and before is not None and wanted != before:
@@ -88,9 +88,8 @@ def window_of(loads: Sequence[Manifest], wanted: str | None) -> str:
 
 
 def same_ids(loads: Iterable[Manifest], now: Mapping[str, str]) -> dict[str, str]:
-    """The ids of all topics that were ever loaded, and of those that are. Raises JobRefused for a
-    topic that is another one than was loaded under its name: its offsets mean other records, and
-    none of them need be gone for that."""
+    """The ids of all topics that were ever loaded or are loaded now. Raises JobRefused for a
+    recreated topic: its offsets mean other records, even if none are missing."""
     known: dict[str, str] = {}
     for load in loads:
         known.update({topic: one for topic, one in load.ids.items() if one})
@@ -104,7 +103,7 @@ def same_ids(loads: Iterable[Manifest], now: Mapping[str, str]) -> dict[str, str
 
 
 def stored_ends(loads: Iterable[Manifest]) -> dict[TopicPartition, int]:
-    """Where the next load goes on."""
+    """Where the next load continues, by partition."""
     ends: dict[TopicPartition, int] = {}
     for load in loads:
         for where, one in load.ranges.items():
@@ -113,7 +112,7 @@ def stored_ends(loads: Iterable[Manifest]) -> dict[TopicPartition, int]:
 
 
 class Offsets(NamedTuple):
-    """Of the topics as they are now: the first of each partition, its end, and where to stop."""
+    """Present offsets by partition: the first, the end, and where to stop."""
 
     first: Mapping[TopicPartition, int]
     end: Mapping[TopicPartition, int]
@@ -123,10 +122,10 @@ class Offsets(NamedTuple):
 def next_ranges(
     stored: Mapping[TopicPartition, int], now: Offsets, *, may_lose: bool
 ) -> dict[TopicPartition, Range]:
-    """What there is to load, without partitions that have nothing.
+    """The ranges to load, without empty ones.
 
-    Raises JobRefused for records that are gone before they were loaded, and for a topic that ends
-    before what was loaded of it."""
+    Raises JobRefused for records that were deleted before they were loaded, and for a partition
+    that ends before what was loaded of it."""
     ranges = {}
     for where, stop in sorted(now.stop.items()):
         start = stored.get(where, now.first[where])
@@ -148,7 +147,7 @@ def next_ranges(
 
 
 def touched(loads: Sequence[Manifest], cuts: Mapping[TopicPartition, int]) -> list[Manifest]:
-    """The loads that have rows at or behind these offsets."""
+    """The loads with rows at or after these offsets."""
     return [
         load
         for load in loads
@@ -159,12 +158,12 @@ def touched(loads: Sequence[Manifest], cuts: Mapping[TopicPartition, int]) -> li
 def merged(
     old: Iterable[Manifest], new: Mapping[TopicPartition, Range]
 ) -> dict[TopicPartition, Range]:
-    """The ranges of a load that takes up what it keeps of others."""
+    """The ranges of a load that includes what it keeps of others."""
     ranges = dict(new)
     for load in old:
         for where, one in load.ranges.items():
             has = ranges.get(where)
-            # What is cut off here is loaded again, so the ends touch.
+            # The rest is loaded again, so the ranges touch.
             ranges[where] = (
                 one if has is None else Range(min(one.start, has.start), max(one.end, has.end))
             )

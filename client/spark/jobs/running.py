@@ -1,4 +1,4 @@
-"""How a job becomes a command: its arguments, its session, and one sentence if it fails."""
+"""Runs a job as a command: its arguments, its session, and one sentence if it fails."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 NO_JAVA = "JAVA_GATEWAY_EXITED"
-# Where what went wrong ends, and Spark's own report of where it was begins.
+# Where the error message ends and Spark's report of its origin begins.
 AFTER = re.compile(r"^\s*(SQLSTATE: |JVM stacktrace:|at [\w.$]+\()")
 PYTHON_ERROR = re.compile(r"[A-Za-z_][\w.]*: (.+)")
 JAVA_ERROR = re.compile(r": (?:[a-z]\w*\.)+(.+)")
 
 
 class Job(NamedTuple):
-    """``prepare`` says what is wrong before Spark is started, which takes its time; ``perform``
-    does the work and returns what to tell."""
+    """A job. ``prepare`` detects errors before Spark is started, which takes long; ``perform`` does
+    the work and returns the text to print."""
 
     prepare: Callable[[argparse.Namespace], None]
     perform: Callable[[SparkSession, argparse.Namespace], str]
 
 
 def run_as(job: Job, words: Sequence[str]) -> int:
-    """Run a job by its command line; returns the exit status."""
+    """Run a job from its command line; returns the exit status."""
     return run(job, parser().parse_args(words))
 
 
 def run(job: Job, arguments: argparse.Namespace) -> int:
-    """Run a job in a session of its own."""
+    """Run a job in its own session; returns the exit status."""
     try:
         job.prepare(arguments)
     except KeyboardInterrupt:
@@ -61,19 +61,19 @@ def run(job: Job, arguments: argparse.Namespace) -> int:
         try:
             return Running(job, arguments, signals).run()
         except KeyboardInterrupt:
-            # The second signal. Java notices by itself that nobody is there any more.
+            # The second signal. Java exits when it notices that this process is gone.
             return signals.exit_status
 
 
 class Running:
-    """One job in its session, until it is done or a signal ends it."""
+    """Runs one job in its session, until it is done or a signal ends it."""
 
     def __init__(self, job: Job, arguments: argparse.Namespace, signals: Signals) -> None:
         self._job, self._arguments, self._signals = job, arguments, signals
         self._spark: SparkSession | None = None
 
     def run(self) -> int:
-        """Returns the exit status. Raises KeyboardInterrupt for the second signal."""
+        """Run the job; returns the exit status. Raises KeyboardInterrupt for the second signal."""
         thread = WorkThread(self._work)
         thread.start()
         if not thread.await_end(self._signals):
@@ -99,7 +99,7 @@ class Running:
         sys.stdout.flush()
         error = thread.error
         if self._signals.number is not None:
-            # What was ended in the middle says that it was.
+            # Errors of interrupted work only say that it was interrupted.
             return self._signals.exit_status
         if isinstance(error, ClientError | JobRefused | PySparkException | Py4JError):
             return failed(error)
@@ -109,13 +109,13 @@ class Running:
 
 
 def failed(error: Exception) -> int:
-    """Say so; returns the exit status."""
+    """Print the error; returns the exit status."""
     sys.stderr.write(f"ottla: {sentence_of(error)}\n")
     return 1
 
 
 def sentence_of(error: Exception) -> str:
-    """What went wrong: Spark puts the whole stack of Python and its own around it."""
+    """The error as a sentence, without the stack traces of Python and Java around it."""
     if isinstance(error, PySparkException) and error.getCondition() == NO_JAVA:
         return (
             "Spark could not start Java: have Java 17 or 21, and JAVA_HOME or the path lead to it"

@@ -1,4 +1,4 @@
-"""The Spark session of a job, and how its frames meet topics."""
+"""Opens the Spark session of a job, and reads and writes topics with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 FORMAT = "ottla"
-# Set for a driver by spark-submit, which has a master already.
+# Set by spark-submit, which has chosen a master already.
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 HERE = "127.0.0.1"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -36,13 +36,13 @@ ISOLATION = "kafka.isolation.level"
 def open_session(
     name: str, master: str | None, settings: Iterable[tuple[str, str]] = ()
 ) -> SparkSession:
-    """The session that is there, or one of that master: of this machine's cores where none is
-    named and nothing was submitted. ``settings`` are Spark's own."""
-    # Otherwise workers are whatever python3 is on the path.
+    """The existing session, or a new one of that master: local on all cores if none is named and
+    the job was not submitted. ``settings`` are Spark's own."""
+    # The default would be any python3 on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if not sys.stderr.isatty():
-        # Bars that draw over themselves are lines of rubbish in the log of a timer.
+        # Progress bars would clutter a log file.
         builder = builder.config("spark.ui.showConsoleProgress", "false")
     if master is None and SUBMITTED not in os.environ:
         master = "local[*]"
@@ -53,22 +53,22 @@ def open_session(
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
             os.environ["SPARK_HOME"] = str(home_without_zip(folder))
         if master.startswith("local"):
-            # What the driver listens on, its page of figures too, is for this machine alone.
+            # The driver's ports, its web page included, accept local connections only.
             os.environ.setdefault("SPARK_LOCAL_IP", HERE)
             builder = builder.config("spark.driver.host", HERE)
             builder = builder.config("spark.driver.bindAddress", HERE)
     for setting, value in settings:
         builder = builder.config(setting, value)
-    # Hours and days mean the same wherever a job runs.
+    # Hours and days are the same wherever a job runs.
     session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     register(session)
     return session
 
 
 def home_without_zip(folder: Path) -> Path:
-    """Links in an empty folder to Spark as it is installed, but for its own copy of PySpark: a zip
-    file that its processes of Python would take before the one that is installed, and compile anew
-    each time they start. On a busy machine that takes longer than Spark waits for them."""
+    """Link ``folder`` to Spark's installation without its zip of PySpark, which Python workers
+    would prefer to the installed package and compile anew at each start. On a busy machine that
+    takes longer than Spark waits for them."""
     for entry in Path(pyspark.__path__[0]).iterdir():
         if entry.name != "python":
             (folder / entry.name).symlink_to(entry)
@@ -76,30 +76,30 @@ def home_without_zip(folder: Path) -> Path:
 
 
 def register(spark: SparkSession) -> None:
-    """Make topics known to the session."""
+    """Register the data source."""
     spark.dataSource.register(OttlaDataSource)
 
 
 def shuffle_into(spark: SparkSession, count: int) -> None:
-    """So many tasks behind a shuffle, unless somebody has said how many. Spark's own 200 would be
-    200 transactions for each micro-batch, most of them empty."""
+    """Use ``count`` tasks after a shuffle, unless the user has configured it. Spark's default of
+    200 would be 200 transactions for each micro-batch, most of them empty."""
     if spark.sparkContext.getConf().get(SHUFFLE_PARTITIONS) is None:
         spark.conf.set(SHUFFLE_PARTITIONS, str(count))
 
 
 def read_options(bootstrap: str, options: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """What every read of a job is given. Committed records only, unless somebody says otherwise:
-    what was aborted must not come out again as a row, a count or a committed record."""
+    """The options of every read of a job. By default committed records only: aborted records must
+    not reappear as rows, counts or committed records."""
     return {
         "kafka.bootstrap.servers": bootstrap,
         ISOLATION: "read_committed",
-        # Spark does not look at the case of names: the one that is given must win.
+        # Spark ignores the case of names: the given option must win.
         **{ISOLATION if name.lower() == ISOLATION else name: value for name, value in options},
     }
 
 
 def check_options(arguments: argparse.Namespace, *, is_stream: bool) -> Options:
-    """Read them as the data source will. Raises JobRefused with its sentence."""
+    """Check the options as the data source will. Raises JobRefused with its error text."""
     options = read_options(arguments.bootstrap, arguments.options)
     try:
         return Options.of({"subscribe": ",".join(arguments.topics), **options}, is_stream=is_stream)
@@ -108,24 +108,24 @@ def check_options(arguments: argparse.Namespace, *, is_stream: bool) -> Options:
 
 
 def write_options(bootstrap: str) -> dict[str, str]:
-    """What every write of a job is given."""
+    """The options of every write of a job."""
     return {"kafka.bootstrap.servers": bootstrap}
 
 
 def read(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """Topics as a frame."""
+    """Read topics as a frame."""
     return spark.read.format(FORMAT).options(**options).load()
 
 
 def read_stream(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """Topics as a frame that goes on."""
+    """Read topics as a streaming frame."""
     return spark.readStream.format(FORMAT).options(**options).load()
 
 
 def write_stream(
     frame: DataFrame, topic: str, options: Mapping[str, str], arguments: argparse.Namespace
 ) -> StreamingQuery:
-    """Into a topic, as ``--checkpoint``, ``--once`` and ``--every`` say."""
+    """Write a stream into a topic, as ``--checkpoint``, ``--once`` and ``--every`` say."""
     writer: DataStreamWriter = (
         frame.writeStream.format(FORMAT)
         .options(**options)

@@ -1,4 +1,4 @@
-"""What a job asks a cluster before it begins."""
+"""Queries and prepares the cluster before a job begins."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ END_TIME = -1
 
 
 def views_of(bootstrap: str, topics: Iterable[str]) -> dict[str, TopicView]:
-    """The topics as they are. Raises RequestRefused for one that is not there."""
+    """Describe the topics. Raises RequestRefused for one that does not exist."""
     with Admin(bootstrap) as admin:
         return {topic: admin.describe_topic(topic) for topic in topics}
 
 
 def partitions_of(views: Mapping[str, TopicView]) -> list[TopicPartition]:
-    """All of these topics."""
+    """All partitions of these topics."""
     return [
         TopicPartition(topic, number) for topic, view in views.items() for number in view.partitions
     ]
 
 
 def prepare_stream(arguments: argparse.Namespace) -> None:
-    """Before a job from topics to a topic: look at its options, and have that topic.
+    """Check a streaming job's options, and create its target topic if missing.
 
     Raises JobRefused and ClientError."""
     check_options(arguments, is_stream=True)
@@ -49,10 +49,9 @@ def prepare_stream(arguments: argparse.Namespace) -> None:
 
 
 def have_topic(bootstrap: str, name: str, like: Iterable[str]) -> bool:
-    """Make that topic if it is not there, with as many partitions as the largest of the others.
-
-    Returns whether it was made. Raises RequestRefused, also for one of the others that is not
-    there."""
+    """Create the topic unless it exists, with as many partitions as the largest of the others.
+    Returns whether it was created. Raises RequestRefused, also if one of the others does not
+    exist."""
     with Admin(bootstrap) as admin:
         counts = [admin.describe_topic(topic).partition_count for topic in like]
         if any(view.name == name for view in admin.list_topics()):
@@ -66,9 +65,8 @@ def offsets_at_times(
     times: Mapping[TopicPartition, int],
     isolation: Isolation = Isolation.READ_COMMITTED,
 ) -> dict[TopicPartition, int]:
-    """The first offset at that time (ms since 1970) or later; the end if nothing is that late.
-
-    Raises the first ClientError."""
+    """The first offset at that time (ms since 1970) or later; the end without one. Raises the first
+    ClientError."""
     if not times:
         return {}
     with Admin(bootstrap) as admin:

@@ -1,4 +1,6 @@
-"""Topics to a topic, exactly once: a filter and expressions of Spark SQL over every record."""
+"""Transforms topics into a topic, exactly once: a filter and expressions of Spark SQL for every
+record.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def transformed(rows: DataFrame, arguments: argparse.Namespace) -> DataFrame:
-    """What becomes of them. Headers stay."""
+    """Apply the filter and the expressions; headers are kept."""
     if arguments.where is not None:
         rows = rows.where(arguments.where)
     return rows.select(
@@ -29,7 +31,7 @@ def transformed(rows: DataFrame, arguments: argparse.Namespace) -> DataFrame:
 
 
 def perform(spark: SparkSession, arguments: argparse.Namespace) -> str:
-    """Until it is stopped, or once."""
+    """Run until stopped, or once."""
     options = read_options(arguments.bootstrap, arguments.options)
     rows = read_stream(
         spark,
@@ -50,7 +52,7 @@ JOB = Job(prepare_stream, perform)
 
 
 def main() -> int:
-    """As a module, or submitted."""
+    """Run as a module, or with spark-submit."""
     return run_as(JOB, ["transform", *sys.argv[1:]])
 
 
