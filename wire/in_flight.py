@@ -67,7 +67,7 @@ class InFlight(Generic[Waiter]):
 
         Raises RemoteProtocolError."""
         if not self._waiting:
-            raise RemoteProtocolError(f"answer {correlation_id}, which nobody asked for")
+            raise RemoteProtocolError(f"answer {correlation_id}, to no request")
         oldest = self._waiting[0]
         if oldest.correlation_id != correlation_id:
             raise RemoteProtocolError(

@@ -1,1 +1,1 @@
-"""Commands that talk to a broker."""
+"""The verbs that are clients of a cluster."""

@@ -1,6 +1,6 @@
-"""Command lines: what all verbs share, and errors of one sentence.
+"""Shared parts of command lines, and parse errors of one sentence.
 
-Loads next to nothing: ``--help``, completion and mistakes are answered before a client is loaded.
+Imports next to nothing: ``--help``, completion and mistakes are answered before a client is loaded.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PORT_MAX = 65_535
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-# What cannot be typed as it is; every other character stands for itself.
+# Escapes of characters that are hard to type; every other character stands for itself.
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)|\\$", re.DOTALL)
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one sentence what is wrong, instead of repeating the whole usage."""
+    """Reports errors in one sentence, instead of repeating the whole usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE_ERROR, f"{self.prog}: {message}; see '{self.prog} --help'\n")
@@ -36,14 +36,14 @@ class Parser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: None = None
     ) -> argparse.Namespace:
-        """As argparse does, but options may stand between positional arguments, too."""
+        """Parse as argparse does, but options may also stand between positional arguments."""
         if any(isinstance(action, argparse._SubParsersAction) for action in self._actions):
             return super().parse_args(args, namespace)
         return self.parse_intermixed_args(args, namespace)
 
 
 def one_line_parser(verb: str, description: str, example: str) -> Parser:
-    """The command line of a verb: what it does, and one line that shows how."""
+    """A parser for a verb, with its description and an example of one line."""
     return Parser(
         prog=f"ottla {verb}",
         description=description,
@@ -53,7 +53,7 @@ def one_line_parser(verb: str, description: str, example: str) -> Parser:
 
 
 def add_format_options(parser: argparse.ArgumentParser, *, is_outer: bool = True) -> None:
-    """``--format`` and its shorter form ``--json``."""
+    """Add ``--format`` and its shorter form ``--json``."""
     parser.add_argument(
         "--format",
         choices=("text", "json"),
@@ -71,10 +71,10 @@ def add_format_options(parser: argparse.ArgumentParser, *, is_outer: bool = True
 
 
 def add_client_options(parser: argparse.ArgumentParser, *, is_outer: bool = True) -> None:
-    """``-b`` and ``--format``, before or after a sub-command.
+    """Add ``-b`` and ``--format``, before or after a sub-command.
 
-    Only the outer parser may have defaults: an inner one would set them again, over what was
-    given before the sub-command."""
+    Only the outer parser may have defaults: an inner one would overwrite what was given before the
+    sub-command."""
     parser.add_argument(
         "-b",
         "--bootstrap",
@@ -87,17 +87,17 @@ def add_client_options(parser: argparse.ArgumentParser, *, is_outer: bool = True
 
 
 def default_bootstrap() -> str:
-    """Where to look for the cluster when nothing is said."""
+    """The bootstrap address if none is given."""
     return os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
 
 
 def as_sentence(purpose: str) -> str:
-    """What a list of verbs says of one, as its own help begins."""
+    """A verb's purpose as the sentence that begins its help."""
     return f"{purpose[0].upper()}{purpose[1:]}."
 
 
 def add_verbs(parser: Parser) -> Callable[[str, str, str], Parser]:
-    """Give a client command verbs of its own: the function adds one by name, purpose and the
+    """Add verbs to a client command: the returned function adds one by name, purpose and the
     arguments of an example."""
     add_client_options(parser, is_outer=True)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
@@ -117,7 +117,7 @@ def add_verbs(parser: Parser) -> Callable[[str, str, str], Parser]:
 
 
 def add_partition_argument(parser: argparse.ArgumentParser, default: str = "") -> None:
-    """``TOPIC[:P,P] ...``; may be left out where there is a default."""
+    """Add ``TOPIC[:P,P] ...``, optional if there is a default."""
     parser.add_argument(
         "topics",
         metavar="TOPIC[:P,P]",
@@ -144,7 +144,7 @@ def header(text: str) -> tuple[str, bytes]:
 
 
 def delimiter(text: str) -> bytes:
-    """Read what stands between fields or records, with escapes. Raises ValueError."""
+    """Read a delimiter of fields or records, with escapes. Raises ValueError."""
     found = unescaped(text)
     if not found:
         raise ValueError("a delimiter has at least one character")
@@ -152,7 +152,7 @@ def delimiter(text: str) -> bytes:
 
 
 def unescaped(text: str) -> bytes:
-    r"""The bytes that a text with ``\n \t \r \0 \\`` and ``\xHH`` stands for.
+    r"""The bytes of a text with the escapes ``\n \t \r \0 \\`` and ``\xHH``.
 
     Raises ValueError for any other escape."""
 
@@ -161,7 +161,7 @@ def unescaped(text: str) -> bytes:
         if name is None:
             raise ValueError(r"a lone \ at the end stands for nothing; a backslash is \\")
         if name[0] == "x" and len(name) == 3:
-            # The surrogates that os.fsencode turns back into single bytes.
+            # os.fsencode turns these surrogates back into single bytes.
             value = int(name[1:], 16)
             return chr(value) if value < 0x80 else chr(0xDC00 + value)
         if name not in ESCAPES:
@@ -182,11 +182,11 @@ def natural(text: str, most: int = INT64_MAX) -> int:
 
 
 def _whole(text: str, least: int, most: int) -> int:
-    """Without a limit, a number comes out as an error where a request is written."""
+    """Limited, because a larger number would only fail when the request is encoded."""
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"{text!r} is not a number from {least} on")
     digits = text.lstrip("0") or "0"
-    # Python converts no more than some thousand digits.
+    # Python converts at most some thousand digits.
     if len(digits) > len(str(most)) or int(digits) > most:
         raise ValueError(f"{text!r} is too large: {most} is the most")
     if int(digits) < least:
@@ -200,17 +200,17 @@ def partition_number(text: str) -> int:
 
 
 def partition_count(text: str) -> int:
-    """Read how many partitions. Raises ValueError."""
+    """Read a number of partitions. Raises ValueError."""
     return positive(text, INT32_MAX)
 
 
 def replica_count(text: str) -> int:
-    """Read how many copies of a partition. Raises ValueError."""
+    """Read a replication factor. Raises ValueError."""
     return positive(text, INT16_MAX)
 
 
 def group(text: str) -> str:
-    """The name of a group, which has at least one character. Raises ValueError."""
+    """Read the name of a group, which has at least one character. Raises ValueError."""
     if not text:
         raise ValueError("a group is called by a name of at least one character")
     return text
@@ -240,7 +240,7 @@ def numbers(text: str) -> list[int]:
 
 
 def topic_partitions(text: str) -> tuple[str, list[int] | None]:
-    """``topic`` or ``topic:0,1``. Raises ValueError."""
+    """Read ``topic`` or ``topic:0,1``. Raises ValueError."""
     topic, colon, listed = text.partition(":")
     if not colon:
         return topic, None
@@ -259,7 +259,7 @@ def one_partition(text: str) -> TopicPartition:
 
 
 def pattern(text: str) -> str:
-    """The text itself if it is a regular expression. Raises ValueError."""
+    """Read a regular expression. Raises ValueError."""
     try:
         re.compile(text)
     except re.error as error:
@@ -268,7 +268,7 @@ def pattern(text: str) -> str:
 
 
 def name_or_pattern(text: str) -> str:
-    """A name, or a regular expression behind ``^``. Raises ValueError."""
+    """Read a name, or a regular expression after ``^``. Raises ValueError."""
     return pattern(text) if text.startswith("^") else text
 
 
@@ -284,7 +284,8 @@ def node_ids(text: str) -> list[int]:
 
 
 def checked(read: Callable[[str], object]) -> Callable[[str], object]:
-    """Let argparse show the reader's own words, which it hides for a plain ValueError."""
+    """Wrap a reader so that argparse shows its error text, which it hides for a plain
+    ValueError."""
 
     def convert(text: str) -> object:
         try:

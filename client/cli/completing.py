@@ -1,4 +1,4 @@
-"""What may stand at the end of an unfinished command line, derived from its parser. Pure."""
+"""Completes an unfinished command line, from its parser. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CandidateSource(Enum):
-    """Where the words come from that only somebody else knows."""
+    """The source of candidates that the parser does not know."""
 
     NOWHERE = ""
     FILES = "files"
@@ -21,7 +21,7 @@ class CandidateSource(Enum):
     GROUPS = "groups"
 
 
-# By the name that help gives a value.
+# By metavar.
 SOURCES = {
     "TOPIC": CandidateSource.TOPICS,
     "TOPIC[:P,P]": CandidateSource.TOPICS,
@@ -33,21 +33,21 @@ SOURCES = {
 
 
 class Word(NamedTuple):
-    """One that may stand there, and what it means in half a line."""
+    """A candidate and its meaning in half a line."""
 
     text: str
     meaning: str = ""
 
 
 class Completion(NamedTuple):
-    """The words that begin as the unfinished one does, and where others are to be had."""
+    """The candidates that match the unfinished word, and the source of others."""
 
     words: list[Word]
     source: CandidateSource = CandidateSource.NOWHERE
 
 
 def complete(parser: argparse.ArgumentParser, words: Sequence[str]) -> Completion:
-    """What may stand for the last of the words, which is unfinished or empty."""
+    """The candidates for the last word, which is unfinished or empty."""
     assert words
     *before, current = words
     place = CommandPosition(parser)
@@ -69,7 +69,7 @@ def complete(parser: argparse.ArgumentParser, words: Sequence[str]) -> Completio
 
 
 def _values(action: argparse.Action, current: str) -> Completion:
-    """What may be the value of an option or stand at a place."""
+    """The candidates for an option's value or a positional argument."""
     if isinstance(action, argparse._SubParsersAction):
         meanings = {one.dest: one.help or "" for one in action._choices_actions}
         words = [Word(name, meanings.get(name, "")) for name in action.choices or ()]
@@ -81,8 +81,8 @@ def _values(action: argparse.Action, current: str) -> Completion:
 
 
 class CommandPosition:
-    """How far a command line has been read: which parser, which positional argument is next, and
-    which option waits for its value."""
+    """The parse position in a command line: the current parser, the next positional argument, and
+    the option that waits for its value."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self.awaited: argparse.Action | None = None
@@ -96,7 +96,7 @@ class CommandPosition:
         self._read_count = 0
 
     def read(self, word: str) -> None:
-        """A word that is finished."""
+        """Read a complete word."""
         if self.awaited is not None:
             self.awaited = None
             return
@@ -114,12 +114,12 @@ class CommandPosition:
                 self._enter(inner)
 
     def option(self, name: str) -> argparse.Action | None:
-        """The option of that name, if it takes a value."""
+        """The option of that name if it takes a value, else None."""
         found = self._options.get(name)
         return None if found is None or found.nargs == 0 else found
 
     def options(self) -> Iterator[Word]:
-        """Those that may still be given, long names first, for they explain themselves."""
+        """The options that may still be given, long names first because they are clearer."""
         for name in sorted(self._options, key=lambda name: (not name.startswith("--"), name)):
             option = self._options[name]
             is_repeatable = isinstance(option, argparse._AppendAction)
@@ -129,7 +129,7 @@ class CommandPosition:
                 yield Word(name, (option.help or "").replace("%%", "%"))
 
     def positional(self) -> argparse.Action | None:
-        """The positional argument that is next; the last takes all that follow if it takes many."""
+        """The next positional argument; the last takes all remaining words if it takes many."""
         if self._read_count < len(self._positionals):
             return self._positionals[self._read_count]
         last = self._positionals[-1] if self._positionals else None

@@ -1,4 +1,4 @@
-"""Input as bytes, split at a delimiter, without ever holding up the event loop."""
+"""Reads input as bytes, split at a delimiter, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NEWLINE = b"\n"
 
 
 async def read_pieces(descriptor: int) -> AsyncIterator[bytes]:
-    """What the descriptor gives, as it comes, until its end.
+    """The descriptor's bytes as they arrive, until its end.
 
-    A pipe or terminal is waited for on the loop. A file cannot be and need not be: it is always
-    ready; the same is done where the loop can watch nothing but sockets."""
+    The loop watches a pipe or terminal. A file is always ready and cannot be watched, so it is read
+    directly; so is any input where the loop can only watch sockets."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     try:
@@ -32,7 +32,7 @@ async def read_pieces(descriptor: int) -> AsyncIterator[bytes]:
         while True:
             await ready.wait()
             ready.clear()
-            # Told twice of what has been read since: a read would hold up the loop.
+            # The loop may report readiness twice: a second read would block it.
             if hasattr(select, "poll") and not _is_ready(descriptor):
                 continue
             piece = os.read(descriptor, READ_BYTES)
@@ -50,11 +50,11 @@ def _is_ready(descriptor: int) -> bool:
 
 
 async def read_lines(descriptor: int, delimiter: bytes = NEWLINE) -> AsyncIterator[list[bytes]]:
-    """Whole lines as they come, without their delimiter; every other byte is part of the line.
+    """Whole lines as they arrive, without their delimiter; every other byte is part of the line.
 
-    The end of the input ends the last line if there is anything on it."""
+    The end of the input ends the last line, unless it is empty."""
     parts: list[bytes] = []
-    # A delimiter of several bytes may come in two pieces.
+    # A delimiter of several bytes may be split between two pieces.
     overlap = len(delimiter) - 1
     async for piece in read_pieces(descriptor):
         if overlap and parts:
@@ -74,7 +74,8 @@ async def read_lines(descriptor: int, delimiter: bytes = NEWLINE) -> AsyncIterat
 
 
 def _end_of(parts: list[bytes], count: int) -> bytes:
-    """Take the last bytes off; all that was read before would be searched with each piece again."""
+    """Remove and return the last bytes: searching the whole line again with each piece would be
+    slow."""
     end = parts.pop()
     while len(end) < count and parts:
         end = parts.pop() + end
@@ -84,5 +85,5 @@ def _end_of(parts: list[bytes], count: int) -> bytes:
 
 
 async def read_whole(descriptor: int) -> bytes:
-    """All there is."""
+    """All bytes until the end."""
     return b"".join([piece async for piece in read_pieces(descriptor)])

@@ -1,4 +1,4 @@
-"""``ottla mirror``: copying from other clusters, and finding again what was copied."""
+"""``ottla mirror``: copies from other clusters, and translates offsets to the copies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the verb."""
     match arguments.verb:
         case "run":
             return await copy(arguments)
@@ -46,7 +46,7 @@ async def perform(arguments: argparse.Namespace) -> int:
 
 
 def settings_of(arguments: argparse.Namespace) -> MirrorSettings:
-    """What the options or the file say. Raises UsageError."""
+    """The settings from the options or the file. Raises UsageError."""
     try:
         if arguments.file is not None:
             if arguments.sources or arguments.topics:
@@ -83,7 +83,7 @@ def settings_of(arguments: argparse.Namespace) -> MirrorSettings:
 
 
 async def copy(arguments: argparse.Namespace) -> int:
-    """Until it ends by itself, by Ctrl-C, SIGTERM or SIGHUP; always in order."""
+    """Copy until the mirror ends, or by Ctrl-C, SIGTERM or SIGHUP; always ends gracefully."""
     settings = settings_of(arguments)
     tell_of_events()
     mirror = Mirror(settings, until_end=arguments.exit)
@@ -117,13 +117,13 @@ def _told_by_signals(stop: Callable[[], object]) -> Iterator[None]:
     try:
         yield
     finally:
-        # A loop of uvloop's would leave the process deaf to them when it is closed.
+        # uvloop would leave the process deaf to these signals when its loop closes.
         for one in signals:
             loop.remove_signal_handler(one)
 
 
 def tell_of_events() -> None:
-    """On standard error: what was made on the target, what fails and is tried again."""
+    """Log to standard error: what was created on the target, failures and retries."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     events = logging.getLogger("ottla.client.mirror")
@@ -132,18 +132,18 @@ def tell_of_events() -> None:
 
 
 def report(mirror: Mirror, form: str) -> None:
-    """One line for each source."""
+    """Write one line for each source."""
     for progress in mirror.progress():
         write(json_line(progress._asdict()) if form == "json" else f"{progress.line()}\n")
 
 
 async def translate(arguments: argparse.Namespace) -> int:
-    """Look one offset up."""
+    """Translate one offset."""
     notes = await notes_of(arguments.bootstrap, arguments.alias)
     where, offset = arguments.partition, arguments.offset
     place = notes.find(where, offset)
     if place is None and (topic := notes.target_topic(where)) is not None:
-        # All of it was copied before the oldest note.
+        # Everything up to there was copied before the oldest note.
         place = topic, BEGINNING
     if place is None:
         raise CommandError(
@@ -160,7 +160,7 @@ async def translate(arguments: argparse.Namespace) -> int:
 
 
 async def carry_groups(arguments: argparse.Namespace) -> int:
-    """Let groups go on here."""
+    """Copy the positions of groups to the target."""
     alias, bootstrap = arguments.source
     notes = await notes_of(arguments.bootstrap, alias)
     async with (
@@ -207,7 +207,7 @@ async def carry_groups(arguments: argparse.Namespace) -> int:
 
 
 async def notes_of(bootstrap: str, alias: str) -> Notes:
-    """What the target knows of that source. Raises CommandError if that is nothing."""
+    """The target's notes of that source. Raises CommandError if there are none."""
     found = await read_notes(bootstrap, real_environment())
     if not any(note.source == alias for note in found):
         aliases = sorted({note.source for note in found})

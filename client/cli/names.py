@@ -1,4 +1,4 @@
-"""Topics and groups for completion: what begins as the unfinished word, if a broker is quick."""
+"""Completes names of topics and groups, if a broker answers quickly."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ottla.wire.errors import ClientError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Nobody waits longer for a word that he could have typed meanwhile.
+# Longer than this, typing the word is faster.
 TIMEOUT_MS = 1_500
 
 
 def names_of(source: CandidateSource, words: Sequence[str]) -> list[str]:
-    """Those that may stand for the last word; none if nobody answers."""
+    """The names that match the last word; none if no broker answers."""
     logging.getLogger("ottla").addHandler(logging.NullHandler())
     try:
         found = asyncio.run(_ask(source, bootstrap_of(words)))
@@ -30,7 +30,7 @@ def names_of(source: CandidateSource, words: Sequence[str]) -> list[str]:
 
 
 def bootstrap_of(words: Sequence[str]) -> str:
-    """Where ``-b`` points to."""
+    """The address given with ``-b``, or the default."""
     for position, word in enumerate(words[:-1]):
         if word in ("-b", "--bootstrap"):
             return words[position + 1]

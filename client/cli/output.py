@@ -1,4 +1,4 @@
-"""Results for people, as aligned columns, and for programs, as JSON."""
+"""Writes results as aligned columns or as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABSENT = "-"
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Columns as wide as their widest cell; numbers to the right, the rest to the left."""
+    """A text table; numbers are aligned right, other cells left."""
     texts = [[ABSENT if cell is None else str(cell) for cell in row] for row in rows]
     widths = [
         max(len(heading), *(len(row[column]) for row in texts), 0)
@@ -59,26 +59,30 @@ def readable(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def write(text: str) -> None:
-    """To standard output, at once."""
+    """Write text to standard output and flush. Raises BrokenPipeError if its reader has closed
+    it."""
     write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def check_reader() -> None:
-    """Raise BrokenPipeError if nobody reads standard output any more. Whoever has nothing to write
-    would not hear of it, and wait for ever behind ``| head -1``."""
+    """Raise BrokenPipeError if the reader of standard output has closed it. A command that has
+    nothing to write would not notice, and wait for ever behind ``
+
+    head -1``."""
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None or not hasattr(select, "poll"):
         return
     poll = select.poll()
-    # Without a wish: errors are always told, and a pipe that is full is none.
+    # No events requested: errors are always reported, and a full pipe is not an error.
     poll.register(stream.fileno(), 0)
     if any(event & select.POLLERR for _descriptor, event in poll.poll(0)):
         raise BrokenPipeError
 
 
 def write_bytes(data: bytes) -> None:
-    """To standard output, at once. Raises BrokenPipeError when nobody reads any more."""
-    # There is no such stream when the caller has closed it; then nobody wants to know.
+    """Write bytes to standard output and flush. Raises BrokenPipeError if its reader has closed
+    it."""
+    # Without a stream the caller has closed it, and the output is dropped.
     stream = getattr(sys.stdout, "buffer", None)
     if stream is not None:
         stream.write(data)

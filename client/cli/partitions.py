@@ -1,4 +1,4 @@
-"""The partitions that a command line names, and offsets in them."""
+"""Resolves the partitions of a command line, and offsets in them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 async def named_partitions(
     admin: Admin, topics: Sequence[tuple[str, list[int] | None]]
 ) -> list[TopicPartition]:
-    """Those that ``TOPIC[:P,P] ...`` means, in order; those of all topics but internal ones where
-    nothing is named. Raises CommandError for one that does not exist."""
+    """The partitions of ``TOPIC[:P,P] ...``, in order; without names those of all topics but
+    internal ones. Raises CommandError for one that does not exist."""
     if not topics:
         views = [view for view in await admin.list_topics() if not view.is_internal]
         return sorted(
@@ -40,7 +40,7 @@ async def named_partitions(
 
 
 class OffsetsOf:
-    """Looks offsets up as a consumer does, through an Admin."""
+    """Looks up offsets as a consumer does, with an Admin client."""
 
     def __init__(self, admin: Admin, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> None:
         self._admin = admin

@@ -1,4 +1,4 @@
-"""Places in a partition as a person names them; ``start_offset`` finds their offsets."""
+"""Reads places in a partition as users write them; ``start_offset`` finds their offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLACES = "N, -N (records before the end), beginning, end, @TIME"
 
 
 class PositionKind(Enum):
-    """How the number of a place is meant; BEGINNING, END and STORED have none."""
+    """The meaning of a place's number; BEGINNING, END and STORED have none."""
 
     OFFSET = "an offset"
     FROM_END = "records before the end"
@@ -23,7 +23,7 @@ class PositionKind(Enum):
 
 
 class PositionSpec(NamedTuple):
-    """A place in a partition. ``is_stop`` says that it is where to stop, not where to begin."""
+    """A place in a partition. ``is_stop``: reading stops there instead of beginning."""
 
     kind: PositionKind
     number: int = 0
@@ -37,7 +37,7 @@ WORDS = {"beginning": BEGINNING, "start": BEGINNING, "end": END}
 
 
 def read_place(text: str) -> PositionSpec:
-    """Read a place. Raises ValueError with a sentence."""
+    """Read a place. Raises ValueError."""
     if text in WORDS:
         return WORDS[text]
     if text.startswith("@"):
@@ -51,7 +51,7 @@ def read_place(text: str) -> PositionSpec:
 
 
 def read_range_place(text: str) -> PositionSpec:
-    """Read a place to begin or, with ``e@``, to stop at. Raises ValueError with a sentence."""
+    """Read a place to begin or, with ``e@``, to stop at. Raises ValueError."""
     if text == "stored":
         return STORED
     if text.startswith("s@"):
@@ -69,9 +69,9 @@ def read_range_place(text: str) -> PositionSpec:
 
 
 def read_time(text: str) -> int:
-    """Milliseconds since 1970, given as such or in ISO 8601. Raises ValueError."""
+    """Read a time in ms since 1970 or in ISO 8601. Raises ValueError."""
     if text.isascii() and text.isdigit():
-        # A Python that converts no more than 4300 digits says so in its own words.
+        # Python raises its own error beyond 4300 digits.
         if len(text) > len(str(INT64_MAX)) or int(text) > INT64_MAX:
             raise ValueError(f"{text!r} is too large for a time in milliseconds")
         return int(text)

@@ -1,4 +1,4 @@
-"""A line on standard error that says how far long work has come, where somebody looks at it."""
+"""Shows the progress of long work on a line of standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 BAR_WIDTH = 24
-# More often is flicker, less often seems stuck.
+# More often flickers, less often seems stuck.
 SECONDS_BETWEEN = 0.1
 CLEAR_LINE = "\r\x1b[K"
 
 
 def amount(number: float, unit: str) -> str:
-    """A number of bytes or of other things, short: ``1.5 MiB``, ``12,345 records``."""
+    """A short text for a number of bytes or other units: ``1.5 MiB``, ``12,345 records``."""
     if unit != "bytes":
         return f"{number:,.0f} {unit}"
     for name in ("B", "KiB", "MiB", "GiB"):
@@ -29,7 +29,7 @@ def amount(number: float, unit: str) -> str:
 
 
 def bar_line(done: int, total: int | None, seconds: float, unit: str) -> str:
-    """What stands on the line; without a total how much and how fast, but no bar."""
+    """The text of the line; without a total the amount and rate, but no bar."""
     rate = amount(done / seconds if seconds > 0 else 0, unit)
     if not total:
         return f"{amount(done, unit)}  {rate}/s"
@@ -43,8 +43,8 @@ def bar_line(done: int, total: int | None, seconds: float, unit: str) -> str:
 
 
 def width_of(stream: TextIO) -> int:
-    """How many characters go on a line there. One that is longer goes on in the next, and all but
-    its end would stay behind."""
+    """The terminal's width in characters. A longer line would wrap, and only its end could be
+    cleared."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -53,22 +53,22 @@ def width_of(stream: TextIO) -> int:
 
 
 class ProgressLine:
-    """Used as ``with Progress("records", total) as progress: progress.add(n)``.
+    """Used as ``with ProgressLine("records", total) as progress: progress.add(n)``.
 
-    Writes nothing unless standard error is a terminal, and leaves nothing behind."""
+    Writes nothing unless standard error is a terminal, and clears the line at the end."""
 
     def __init__(self, unit: str, total: int | None = None, stream: TextIO | None = None) -> None:
         self.done = 0
         self._unit = unit
         self._total = total
         self._stream = sys.stderr if stream is None else stream
-        # A terminal that calls itself dumb cannot clear a line.
+        # A dumb terminal cannot clear a line.
         is_able = os.environ.get("TERM") != "dumb"
         self._is_shown = is_able and self._stream is not None and self._stream.isatty()
         self._begun = self._last = time.monotonic()
 
     def add(self, count: int) -> None:
-        """So much more has been done."""
+        """Add to the work done."""
         self.done += count
         if not self._is_shown:
             return

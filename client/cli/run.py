@@ -1,7 +1,7 @@
-"""Runs a verb's coroutine and turns every way it can end into an exit status.
+"""Runs a verb's coroutine and turns every outcome into an exit status.
 
-A person who mistyped something, or whose broker is down, gets one sentence on standard error and
-never a traceback; a traceback means a defect of ours.
+A mistake of the user or a broker that is down is reported in one sentence on standard error, never
+with a traceback; a traceback means a defect of Ottla.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 FAILED = 1
 USAGE_ERROR = 2
-# 128 and the number of SIGINT, as shells have it.
+# 128 plus the number of SIGINT, as in shells.
 INTERRUPTED = SIGNALLED + signal.SIGINT
 
 
 class CommandError(Exception):
-    """What a person did or asked for cannot be; the text is the one sentence to say so."""
+    """A request that cannot be carried out; the text is one sentence that says why."""
 
 
 class UsageError(CommandError):
-    """The options contradict each other, or one lacks another."""
+    """Options that contradict each other, or miss another one."""
 
 
 def run(perform: Perform, arguments: argparse.Namespace, *, is_busy: bool = False) -> int:
-    """Run a verb on a loop of its own and return the exit status.
+    """Run a verb on its own event loop and return the exit status.
 
-    ``is_busy``: it moves many records, so that a faster loop is worth the time to load it."""
+    ``is_busy``: it moves many records, so that a faster loop is worth its loading time."""
     try:
         parse_addresses(arguments.bootstrap)
     except ValueError as error:
         sys.stderr.write(f"ottla: {error}\n")
         return USAGE_ERROR
-    # What the library logs about a failure would say again what is said below.
+    # The library's log lines about a failure would repeat the sentence written below.
     logging.getLogger("ottla").addHandler(logging.NullHandler())
     occupy_standard_descriptors()
     try:
@@ -58,7 +58,7 @@ def run(perform: Perform, arguments: argparse.Namespace, *, is_busy: bool = Fals
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Nothing may be flushed to it at exit.
+        # The reader of our output has closed it. Nothing may be flushed to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ClientError, CommandError, OSError) as error:
@@ -67,8 +67,8 @@ def run(perform: Perform, arguments: argparse.Namespace, *, is_busy: bool = Fals
 
 
 async def terminable(work: Coroutine[Any, Any, int]) -> int:
-    """The work, which SIGTERM and SIGHUP end as Ctrl-C does: a member leaves its group, a topic
-    that was made for a measurement is deleted. A second signal ends the process."""
+    """Run ``work``; SIGTERM and SIGHUP end it as Ctrl-C does, so that a member leaves its group and
+    a temporary topic is deleted. A second signal ends the process."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     asked: signal.Signals | None = None
@@ -85,7 +85,7 @@ async def terminable(work: Coroutine[Any, Any, int]) -> int:
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.remove_signal_handler(one)
 
-    # Neither on Windows nor in a thread.
+    # Not available on Windows or outside of the main thread.
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
         for one in signals:
             loop.add_signal_handler(one, stop, one)
@@ -103,8 +103,8 @@ async def terminable(work: Coroutine[Any, Any, int]) -> int:
 
 
 def occupy_standard_descriptors() -> None:
-    """Open what the caller has closed of input, output and errors: the event loop's own files
-    would get these numbers otherwise, and it ends the process when it finds them there."""
+    """Open closed standard descriptors: otherwise the event loop's own files would get these
+    numbers, and the loop ends the process when it finds them there."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -113,7 +113,7 @@ def occupy_standard_descriptors() -> None:
 
 
 def loop_factory(*, is_busy: bool) -> Callable[[], asyncio.AbstractEventLoop]:
-    """uvloop where it is installed and worth it; elsewhere a loop that can watch raw sockets."""
+    """uvloop if it is installed and worth loading; otherwise a loop that can watch raw sockets."""
     if not is_busy:
         return asyncio.SelectorEventLoop
     try:
@@ -125,7 +125,7 @@ def loop_factory(*, is_busy: bool) -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong and, where it is known, what to do about it."""
+    """The error as a sentence with, if known, what to do about it."""
     if isinstance(error, BrokerUnreachable):
         return f"{error}; is it running there? -b HOST:PORT names another"
     if isinstance(error, RequestRefused):
@@ -137,7 +137,7 @@ def sentence(error: Exception) -> str:
 
 
 def refusal(error: RequestRefused) -> str:
-    """A broker's refusal in words."""
+    """A broker's refusal as a sentence."""
     topic = f"topic {error.topic!r}"
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and error.topic is not None:
         if error.partition is not None:
@@ -146,7 +146,7 @@ def refusal(error: RequestRefused) -> str:
     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and error.topic is not None:
         return f"{topic} exists already"
     if error.code is ErrorCode.NOT_CONTROLLER:
-        # Asked again and again, as far as the call's time went.
+        # The request was retried until the call timed out.
         is_told = error.message != error.code.text and error.broker is not None
         reason = f" ({error.broker}: {error.message})" if is_told else ""
         return (

@@ -1,4 +1,4 @@
-"""Client settings for commands: a person waits seconds, not the minutes that a service does."""
+"""Client settings for commands: short timeouts, because a user waits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DELIVERY_TIMEOUT_MS = 30_000
 
 
 def command_config(call_timeout_ms: int = CALL_TIMEOUT_MS) -> ClientConfig:
-    """For commands that ask and answer."""
+    """The settings of commands that send requests as an Admin."""
     return ClientConfig(
         client_id=CLIENT_ID,
         call_timeout_ms=call_timeout_ms,
@@ -38,7 +38,7 @@ def command_config(call_timeout_ms: int = CALL_TIMEOUT_MS) -> ClientConfig:
 
 
 def producer_config(acks: Acks, compression: Compression) -> ProducerConfig:
-    """For ``ottla produce``."""
+    """The settings of ``ottla produce``."""
     return ProducerConfig(
         client_id=CLIENT_ID,
         acks=acks,
@@ -54,7 +54,7 @@ def producer_config(acks: Acks, compression: Compression) -> ProducerConfig:
 def perf_producer_config(
     arguments: argparse.Namespace, linger_ms: float | None = None
 ) -> ProducerConfig:
-    """For ``ottla perf``, as far as its verbs have these options."""
+    """The settings of ``ottla perf``, from the options that its verbs have."""
     linger: float = getattr(arguments, "linger", 5) if linger_ms is None else linger_ms
     return ProducerConfig(
         client_id=CLIENT_ID,
@@ -70,8 +70,8 @@ def perf_producer_config(
 
 
 def consumer_config(*, read_committed: bool) -> ConsumerConfig:
-    """For ``ottla consume``, which looks its positions up itself; a reset can only mean that
-    retention has overtaken it."""
+    """The settings of ``ottla consume``, which looks up its positions itself; a reset only happens
+    if retention has overtaken it."""
     return ConsumerConfig(
         client_id=CLIENT_ID,
         offset_reset="earliest",
@@ -83,7 +83,7 @@ def consumer_config(*, read_committed: bool) -> ConsumerConfig:
 
 
 def member_config(arguments: argparse.Namespace, reset: OffsetReset) -> ConsumerConfig:
-    """For ``ottla consume -g``, in whose group there may be others."""
+    """The settings of ``ottla consume -g``."""
     return replace(
         consumer_config(read_committed=arguments.read_committed),
         group_id=arguments.group,
@@ -93,7 +93,7 @@ def member_config(arguments: argparse.Namespace, reset: OffsetReset) -> Consumer
 
 
 def first_batch_config() -> ConsumerConfig:
-    """For a look at one batch: of whatever is behind it, as little as possible comes along."""
+    """The settings for reading one batch, with as little as possible of what follows it."""
     return ConsumerConfig(
         client_id=CLIENT_ID,
         offset_reset="none",

@@ -1,4 +1,4 @@
-"""``ottla spark``: hands over to the job, if there is a Spark to run it."""
+"""``ottla spark``: runs the job, if Spark is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
     try:
-        # It says what is missing, or too old, and how to get it.
+        # The import error says what is missing or too old, and how to get it.
         importlib.import_module("ottla.client.spark.pyspark_api")
     except ImportError as error:
         sys.stderr.write(f"ottla: {error}\n")

@@ -1,4 +1,4 @@
-"""Where reading begins, or a group is to go on: the offsets of places in partitions."""
+"""Finds the offsets of places in partitions, to read from or to move a group to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
     Offsets = dict[TopicPartition, int]
-    # ``Consumer.offsets_at``, or what answers like it.
+    # ``Consumer.offsets_at``, or a function like it.
     OffsetsAt = Callable[
         [Mapping[TopicPartition, int]], Awaitable[Mapping[TopicPartition, OffsetAt]]
     ]
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def resolve(
     offsets_at: OffsetsAt, partitions: Iterable[TopicPartition], place: PositionSpec
 ) -> tuple[Offsets, Offsets]:
-    """Where each partition's place is, and where the partition ends now.
+    """The offset of the place in each partition, and the partition's end.
 
     Raises CommandError for an offset that a partition does not hold."""
     assert place.kind is not PositionKind.STORED
@@ -38,7 +38,8 @@ async def resolve(
 
 
 async def at_time(offsets_at: OffsetsAt, ends: Offsets, timestamp: int) -> Offsets:
-    """The first records at that time or later; a partition's end where there is none."""
+    """The offsets of the first records at that time or later; a partition's end if there is
+    none."""
     found = await offsets_at(dict.fromkeys(ends, timestamp))
     return {
         where: ends[where] if answer.offset < 0 else answer.offset

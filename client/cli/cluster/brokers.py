@@ -1,4 +1,4 @@
-"""``ottla cluster api-versions`` and ``log-dirs``: what single brokers tell of themselves."""
+"""``ottla cluster api-versions`` and ``log-dirs``: what single brokers report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answer = TypeVar("Answer")
 
 
 def sorted_out(answers: Mapping[int, Answer | ClientError]) -> tuple[dict[int, Answer], list[str]]:
-    """What was answered, and a sentence for each broker that did not answer."""
+    """The answers, and a sentence for each broker that did not answer."""
     failures = []
     found: dict[int, Answer] = {}
     for node_id, answer in answers.items():
@@ -35,7 +35,7 @@ def sorted_out(answers: Mapping[int, Answer | ClientError]) -> tuple[dict[int, A
 
 
 def name_of(key: int) -> str:
-    """An API's name, or its number where it is one that we have never heard of."""
+    """An API's name, or its number if it is unknown."""
     try:
         return ApiKey(key).name
     except ValueError:
@@ -43,7 +43,7 @@ def name_of(key: int) -> str:
 
 
 async def show_api_versions(admin: Admin, arguments: argparse.Namespace) -> int:
-    """One line per request, with what each broker takes where they differ."""
+    """Write one line per API, with each broker's versions where they differ."""
     found, failures = sorted_out(await admin.brokers.api_versions(arguments.brokers))
     if arguments.format == "json":
         write(
@@ -83,7 +83,7 @@ def _versions_text(found: dict[int, dict[int, VersionRange]]) -> str:
 
 
 async def show_log_dirs(admin: Admin, arguments: argparse.Namespace) -> int:
-    """One line per directory and topic, or per directory and partition."""
+    """Write one line per directory and topic, or per directory and partition."""
     answers = await admin.brokers.log_dirs(arguments.brokers, arguments.topics or None)
     found, failures = sorted_out(answers)
     directories = [one for node_id in sorted(found) for one in found[node_id]]
@@ -168,5 +168,5 @@ def _sizes(directories: list[LogDirView], *, by_partition: bool) -> list[list[Ce
 
 
 def size(number: int) -> str:
-    """Bytes, short."""
+    """A short text for a number of bytes."""
     return amount(number, "bytes")

@@ -1,4 +1,4 @@
-"""Changes of settings as command lines name them."""
+"""Reads changes of settings from command lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def changes_of(arguments: argparse.Namespace) -> list[ConfigChange]:
-    """What ``-c`` and ``-d`` ask for, and ``--append`` and ``--subtract`` where there are such."""
+    """The changes of ``-c`` and ``-d``, and of ``--append`` and ``--subtract`` if the verb has
+    them."""
     pairs = (
         ("config", ConfigOperation.SET),
         ("append", ConfigOperation.APPEND),

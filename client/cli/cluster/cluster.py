@@ -1,4 +1,4 @@
-"""``ottla cluster``: who is there, who leads what, and what is not as it should be."""
+"""``ottla cluster``: brokers, partition leaders, and what is unhealthy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the verb."""
     async with Admin(arguments.bootstrap, command_config()) as admin:
         match arguments.verb:
             case "api-versions":
@@ -54,7 +54,7 @@ async def perform(arguments: argparse.Namespace) -> int:
 
 
 async def describe(admin: Admin, cluster: ClusterDescription, arguments: argparse.Namespace) -> int:
-    """The brokers, and the partitions that lack something."""
+    """Write the brokers, and the unhealthy partitions."""
     topics = await admin.list_topics()
     missing = await admin.unreachable(cluster.brokers)
     topics.sort(key=lambda topic: (topic.is_internal, topic.name))
@@ -84,8 +84,8 @@ async def describe(admin: Admin, cluster: ClusterDescription, arguments: argpars
 
 
 async def _has_gone(admin: Admin, controller_id: int) -> bool:
-    """Whether nobody acts as the controller, whoever is listed: brokers name the last one that
-    they have heard of, and hear of nothing while their store is away."""
+    """Whether there is no active controller, although one is listed: brokers name the last
+    controller that they know, and learn nothing while their store is unreachable."""
     try:
         return await admin.placements.has_resigned(controller_id)
     except UnsupportedByBroker:
@@ -95,7 +95,7 @@ async def _has_gone(admin: Admin, controller_id: int) -> bool:
 
 
 class BrokerRow(NamedTuple):
-    """One broker: where it is, and how many partitions it leads and holds."""
+    """One broker: its address, and how many partitions it leads and holds."""
 
     broker: int
     address: str
@@ -149,7 +149,7 @@ def _described(topic: TopicView, part: PartitionView) -> dict[str, object]:
 
 
 def trouble_text(troubled: list[tuple[TopicView, PartitionView]], *, lists_internal: bool) -> str:
-    """What is wrong with partitions: all of users' topics, and of internal ones their number."""
+    """The unhealthy partitions as text: each one of users' topics, the number of internal ones."""
     if not troubled:
         return "every partition has its leader and all its replicas in sync\n"
     rows = [
@@ -169,7 +169,7 @@ def trouble_text(troubled: list[tuple[TopicView, PartitionView]], *, lists_inter
 
 
 def _of_internal(troubled: list[tuple[TopicView, PartitionView]]) -> str:
-    """A line for each internal topic, which may have fifty partitions with the same trouble."""
+    """A line for each internal topic, whose fifty partitions may have the same trouble."""
     lines = []
     for topic in {item[0].name: item[0] for item in troubled if item[0].is_internal}.values():
         parts = [part for found, part in troubled if found is topic]

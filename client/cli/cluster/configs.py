@@ -34,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the verb."""
     name = arguments.name
     if arguments.resource == "broker":
         if name != ALL_BROKERS and not (name.isascii() and name.isdigit()):
@@ -53,7 +53,7 @@ async def perform(arguments: argparse.Namespace) -> int:
         except RequestRefused as error:
             if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
                 raise CommandError(f"group {name!r} does not exist") from error
-            # It names what was asked for, which need not be a topic.
+            # The error names the resource, which need not be a topic.
             raise CommandError(f"{arguments.resource} {arguments.name}: {error.message}") from error
 
 
@@ -67,7 +67,7 @@ async def _check_broker(admin: Admin, node_id: int) -> None:
 async def describe(
     admin: Admin, resource: ResourceType, name: str, arguments: argparse.Namespace
 ) -> int:
-    """Write the settings that somebody made, all of them, or those that are named."""
+    """Write the settings that were changed, all settings, or the named ones."""
     entries = await admin.describe_configs(resource, name, arguments.keys or None)
     missing = set(arguments.keys) - {entry.name for entry in entries}
     if missing:
@@ -99,12 +99,12 @@ async def describe(
     if rows:
         write(table(("SETTING", "VALUE", "FROM", "CHANGEABLE"), rows))
     else:
-        write("nobody has set anything; --all shows the defaults\n")
+        write("no setting differs from its default; --all shows the defaults\n")
     return 0
 
 
 async def _unknown(admin: Admin, name: str, changes: list[ConfigChange]) -> list[str]:
-    """What is to be set and no broker lists among its settings."""
+    """The settings to be changed that brokers do not list."""
     node = name or str((await admin.describe_cluster()).brokers[0].node_id)
     known = {entry.name for entry in await admin.describe_configs(ResourceType.BROKER, node)}
     return [
@@ -117,7 +117,7 @@ async def _unknown(admin: Admin, name: str, changes: list[ConfigChange]) -> list
 async def alter(
     admin: Admin, resource: ResourceType, name: str, arguments: argparse.Namespace
 ) -> int:
-    """Change settings, or say whether they could be."""
+    """Change settings, or with ``--dry-run`` check whether they could be changed."""
     changes = changes_of(arguments)
     if not changes:
         raise UsageError("nothing to alter; give -c KEY=VALUE, -d KEY, --append or --subtract")
@@ -126,7 +126,7 @@ async def alter(
         unknown = await _unknown(admin, name, changes)
     await admin.alter_configs(resource, name, changes, validate_only=arguments.dry_run)
     for one in unknown:
-        # It may be a plug-in's, so brokers keep it; more often it is misspelt.
+        # It may belong to a plug-in, so brokers keep it; more often it is misspelt.
         sys.stderr.write(f"ottla: no broker setting is known here as {one}; it is kept as it is\n")
     done = "could alter" if arguments.dry_run else "altered"
     if arguments.format == "json":

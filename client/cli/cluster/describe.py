@@ -22,7 +22,7 @@ HEADINGS = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END")
 
 
 async def describe(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Write what there is to know about each topic."""
+    """Write the description of each topic."""
     documents = []
     texts = []
     for name in dict.fromkeys(arguments.topics):
@@ -39,7 +39,7 @@ async def describe(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def offsets(admin: Admin, view: TopicView, timestamp: int) -> dict[int, int | None]:
-    """By partition; None for one that has no leader to ask."""
+    """The offsets by partition; None for one without a leader."""
     wanted = {TopicPartition(view.name, number): timestamp for number in view.available}
     found = await admin.list_offsets(wanted)
     by_number: dict[int, int | None] = dict.fromkeys(view.partitions)
@@ -87,7 +87,7 @@ def text(
     ends: dict[int, int | None],
     settings: list[ConfigEntry],
 ) -> str:
-    """The topic for people; of the settings only those that somebody made."""
+    """The topic as text; of the settings only those that were changed."""
     rows = [
         (
             partition.partition,

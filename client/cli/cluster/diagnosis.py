@@ -1,7 +1,7 @@
-"""Why a topic that is to be written to cannot be: what its own error code does not say.
+"""Explains why a topic cannot be written to, beyond the error code.
 
-"Unknown topic" is all that there is to learn about one that nobody has made, or nobody can make
-now. A trial to create it, which creates nothing, is answered in words.
+The code only says "unknown topic" for one that does not exist, or cannot be created now. A
+validate-only request to create it returns the reason in words.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ottla.client.settings.config import ClientConfig
 
 TRIAL_TIMEOUT_MS = 2_000
-# What producers are answered that ask for an id while no controller can be reached.
+# The error of a request for a producer id while no controller is reachable.
 NO_PRODUCER_ID = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 async def explained(
     bootstrap: str, topic: str, error: RequestRefused, config: ClientConfig | None = None
 ) -> ClientError | CommandError:
-    """The error of a producer, or a better one."""
+    """The producer's error, or a more helpful one."""
     is_unknown = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and error.partition is None
     if not is_unknown and error.code is not NO_PRODUCER_ID:
         return error
@@ -49,5 +49,5 @@ async def explained(
 
 
 def told(refused: RequestRefused) -> str:
-    """The refusal without the name of the topic, which has been named."""
+    """The refusal as a sentence without the topic's name."""
     return sentence(RequestRefused(refused.code, refused.message, broker=refused.broker))

@@ -1,4 +1,4 @@
-"""``ottla elect``: give partitions the leader they should have."""
+"""``ottla elect``: elects preferred or unclean leaders of partitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Elect, and say of each partition how it went."""
+    """Elect leaders, and write the result for each partition."""
     if arguments.unclean and not arguments.topics:
         raise CommandError("name the partitions that may lose records: TOPIC or TOPIC:P,P")
     kind = ElectionType.UNCLEAN if arguments.unclean else ElectionType.PREFERRED

@@ -1,4 +1,4 @@
-"""``ottla features``: what a cluster can switch on (KIP-584), and switching it."""
+"""``ottla features``: lists and changes a cluster's features (KIP-584)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the verb."""
     async with Admin(arguments.bootstrap, command_config()) as admin:
         if arguments.verb != "list":
             levels = dict(arguments.features)

@@ -1,4 +1,4 @@
-"""``ottla cluster info`` and ``health``: the cluster on a few lines, and whether all is well."""
+"""``ottla cluster info`` and ``health``: a summary of the cluster, and whether it is healthy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 class Health(NamedTuple):
-    """What is not as it should be; partitions are named ``topic:number``."""
+    """What is unhealthy; partitions are named ``topic:number``."""
 
     has_controller: bool
     unreachable: list[int]
@@ -38,7 +38,7 @@ class Health(NamedTuple):
 async def show_info(
     admin: Admin, cluster: ClusterDescription, arguments: argparse.Namespace
 ) -> int:
-    """The cluster on one screen, however large it is."""
+    """Write a summary of the cluster that fits on one screen."""
     topics = [view for view in await admin.list_topics() if not view.is_internal]
     partitions = sum(view.partition_count for view in topics)
     controller = cluster.controller_id if cluster.controller_id >= 0 else None
@@ -70,8 +70,7 @@ async def show_info(
 async def show_health(
     admin: Admin, cluster: ClusterDescription, arguments: argparse.Namespace
 ) -> int:
-    """Every kind of trouble with its number and the first of those it concerns; status 1 if there
-    is any."""
+    """Write every kind of trouble with its count and first examples; status 1 if there is any."""
     topics = await admin.list_topics()
     missing = await admin.unreachable(cluster.brokers)
     limits = await min_isr(admin, topics)
@@ -84,8 +83,8 @@ async def show_health(
 
 
 async def min_isr(admin: Admin, topics: Iterable[TopicView]) -> dict[str, int]:
-    """How many replicas a topic needs in sync to be written to; only those are asked that lack
-    one, for a cluster has many topics."""
+    """Each topic's min.insync.replicas; only topics that lack an in-sync replica are queried, since
+    a cluster has many topics."""
     limits = {}
     for view in topics:
         if all(len(part.isr) == len(part.replicas) for part in view.partitions.values()):
@@ -105,7 +104,7 @@ def judge(
     *,
     has_controller: bool,
 ) -> Health:
-    """What is wrong with the partitions of these topics."""
+    """Collect what is wrong with the partitions of these topics."""
     health = Health(has_controller, unreachable, [], [], [], [])
     for view in topics:
         for part in view.partitions.values():
@@ -122,7 +121,7 @@ def judge(
 
 
 def health_text(health: Health) -> str:
-    """One line for all that is well, or one for each kind of trouble."""
+    """One line if all is well, or one for each kind of trouble."""
     if health.is_healthy:
         return "healthy: all brokers answer, every partition has its leader and all its replicas\n"
     lines = [] if health.has_controller else ["no controller: nothing can be created or elected"]

@@ -1,4 +1,4 @@
-"""``ottla reassign``: move replicas from broker to broker.
+"""``ottla reassign``: moves replicas between brokers.
 
 A plan is the JSON that Kafka's own tool reads and writes: ``{"version": 1, "partitions": [{"topic":
 ..., "partition": ..., "replicas": [...]}]}``. ``generate`` writes one and changes nothing.
@@ -38,7 +38,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the verb."""
     plan = {} if arguments.verb == "generate" else read_plan(arguments.plan)
     async with Admin(arguments.bootstrap, command_config()) as admin:
         match arguments.verb:
@@ -54,7 +54,7 @@ async def perform(arguments: argparse.Namespace) -> int:
 
 
 def read_plan(place: str) -> Plan:
-    """The plan in a file. Raises CommandError."""
+    """Read a plan from a file. Raises CommandError."""
     try:
         text = sys.stdin.read() if place == STANDARD_INPUT else Path(place).read_text("utf-8")
         found: dict[str, Any] = json.loads(text)
@@ -138,7 +138,7 @@ def _report(
     outcomes: dict[TopicPartition, RequestRefused | None],
     done: str,
 ) -> int:
-    """Write what was done; what was not goes to standard error, in one sentence for all."""
+    """Write what was done; all failures go to standard error in one sentence."""
     failed = {where: refused for where, refused in outcomes.items() if refused is not None}
     if arguments.format == "json":
         write(

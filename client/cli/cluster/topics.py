@@ -29,7 +29,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the verb."""
     async with Admin(arguments.bootstrap, command_config()) as admin:
         match arguments.verb:
             case "create":
@@ -51,7 +51,7 @@ async def perform(arguments: argparse.Namespace) -> int:
 
 
 async def create_topics(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Create them and say of each how it went."""
+    """Create topics, and write the result of each."""
     configs = dict(arguments.config)
     wanted = [
         NewTopic(name, arguments.partitions, arguments.replicas, configs)
@@ -72,7 +72,7 @@ async def create_topics(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def delete_topics(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Delete them and say of each how it went."""
+    """Delete topics, and write the result of each."""
     results = await admin.delete_topics(dict.fromkeys(arguments.topics))
     outcomes: dict[str, str | None] = {}
     passed: dict[str, str] = {}
@@ -93,8 +93,8 @@ def report(
     done: str,
     passed: Mapping[str, str] | None = None,
 ) -> int:
-    """Write what was done, or why nothing had to be for those that were ``passed``; what was not
-    goes to standard error, in one sentence for all."""
+    """Write what was done, or why it was not needed for those in ``passed``; all failures go to
+    standard error in one sentence."""
     passed = passed or {}
     failures = [error for error in outcomes.values() if error is not None]
     if arguments.format == "json":
@@ -144,7 +144,7 @@ async def list_topics(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 def replica_count(view: TopicView) -> int:
-    """The replication factor, as the first partition has it."""
+    """The replication factor of the first partition."""
     return next((len(partition.replicas) for partition in view.partitions.values()), 0)
 
 
@@ -162,7 +162,7 @@ async def alter_topic(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def alter_configs(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Change settings of each topic, and say of each how it went."""
+    """Change settings of each topic, and write the result of each."""
     changes = changes_of(arguments)
     if not changes:
         raise CommandError("nothing to alter; give -c KEY=VALUE or -d KEY")
@@ -174,7 +174,7 @@ async def alter_configs(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def add_partitions(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Add as many to each topic, and say of each how it went."""
+    """Add partitions to each topic, and write the result of each."""
 
     async def add(topic: str) -> None:
         count = (await admin.describe_topic(topic)).partition_count
@@ -186,7 +186,7 @@ async def add_partitions(admin: Admin, arguments: argparse.Namespace) -> int:
 async def each_of(
     admin: Admin, topics: Sequence[str], change: Callable[[str], Awaitable[None]]
 ) -> dict[str, str | None]:
-    """Make a change to each topic that exists: None, or why it could not be made."""
+    """Make a change to each topic that exists: None, or the error as a sentence."""
     outcomes: dict[str, str | None] = {}
     for topic in dict.fromkeys(topics):
         outcomes[topic] = None

@@ -1,4 +1,4 @@
-"""``ottla topics trim``: delete the oldest records of partitions."""
+"""``ottla topics trim``: deletes the oldest records of partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def trim(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Delete what is before the place, and say of each partition where it begins now."""
+    """Delete the records before the place, and write the new first offset of each partition."""
     partitions = await named_partitions(admin, arguments.topics)
     offsets = OffsetsOf(admin)
     firsts = await offsets.at(dict.fromkeys(partitions, EARLIEST_TIMESTAMP))

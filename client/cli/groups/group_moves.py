@@ -1,4 +1,4 @@
-"""``ottla groups seek`` and ``reset-offsets``: new offsets for an empty group."""
+"""``ottla groups seek`` and ``reset-offsets``: move the committed positions of an empty group."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ STANDARD_INPUT = "-"
 
 
 async def reset_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Set the group's offsets to one position of each partition."""
+    """Move the group's positions to a place."""
     current = await admin.groups.offsets(arguments.group)
     targets = await _at_place(admin, arguments, current, arguments.offset)
     return await move(admin, arguments, current, targets)
 
 
 async def seek(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Set the group's offsets to a position, to those of another group, or from a file."""
+    """Move the group's positions to a place, to another group's positions, or as a file says."""
     current = await admin.groups.offsets(arguments.group)
     if arguments.to is not None:
         targets = await _at_place(admin, arguments, current, arguments.to)
@@ -47,9 +47,7 @@ async def seek(admin: Admin, arguments: argparse.Namespace) -> int:
         if arguments.topics:
             targets = _only(targets, arguments.topics)
         if not targets:
-            raise CommandError(
-                "there is no offset to set for the topics and partitions that you named"
-            )
+            raise CommandError("there is no offset to set for the topics and partitions that you named")
     return await move(admin, arguments, current, targets)
 
 
@@ -86,7 +84,7 @@ def _text_of(path: str) -> str:
 
 
 def read_positions(text: str) -> Offsets:
-    """Lines of ``topic,partition,offset``. Raises CommandError."""
+    """Read lines of ``topic,partition,offset``. Raises CommandError."""
     found: Offsets = {}
     for count, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -103,7 +101,7 @@ def read_positions(text: str) -> Offsets:
 
 
 def _only(targets: Offsets, topics: Sequence[tuple[str, list[int] | None]]) -> Offsets:
-    """Those that the command line names."""
+    """The positions of the partitions that the command line names."""
     wanted = dict(topics)
     return {
         where: offset
@@ -119,7 +117,7 @@ async def move(
     current: dict[TopicPartition, Committed],
     targets: Offsets,
 ) -> int:
-    """Commit other positions in the name of the group, which must be empty."""
+    """Commit new positions for the group, which must be empty."""
     group_id = arguments.group
     if not arguments.dry_run:
         results = await admin.groups.commit(
@@ -153,7 +151,7 @@ async def partitions_of_group(
     topics: Sequence[tuple[str, list[int] | None]],
     current: dict[TopicPartition, Committed],
 ) -> list[TopicPartition]:
-    """What the command line names; without names, all that the group has a position for."""
+    """The named partitions; without names, all that the group has a position for."""
     if not topics:
         return sorted(current)
     found: dict[TopicPartition, None] = {}

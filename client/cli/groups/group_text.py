@@ -1,4 +1,4 @@
-"""``ottla groups describe`` and ``explain``: groups and their stories, for people and programs."""
+"""``ottla groups describe`` and ``explain``: groups and their timelines, as text or JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEMBERS = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
 
 
 async def describe(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Write what there is to know about each group."""
+    """Write the description of each group."""
     documents, texts = [], []
     for group_id in dict.fromkeys(arguments.groups):
         group = await _find(admin, group_id)
@@ -53,7 +53,7 @@ async def _find(admin: Admin, group_id: str) -> GroupView:
 
 
 async def _ends(admin: Admin, partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
-    """None where nobody can tell: the topic is gone, or has no leader."""
+    """The end offsets; None if the topic does not exist or its partition has no leader."""
     found = await admin.list_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP))
     return {
         where: answer.offset if isinstance(answer, OffsetAt) else None
@@ -152,13 +152,13 @@ def _text(
 
 
 async def explain(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Write what the coordinator remembers of a group, oldest first."""
+    """Write the timeline that the coordinator keeps of a group, oldest first."""
     try:
         rows = await admin.groups.timeline(arguments.group)
     except RequestRefused as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        # Stories are short and kept in memory, so a group may exist without one.
+        # Timelines are short and in memory only, so a group may exist without one.
         await _find(admin, arguments.group)
         raise CommandError(
             f"group {arguments.group!r} exists, but nothing that happened in it is remembered; "

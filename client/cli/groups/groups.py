@@ -28,7 +28,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the verb."""
     async with Admin(arguments.bootstrap, command_config()) as admin:
         match arguments.verb:
             case "list":
@@ -71,7 +71,7 @@ async def list_groups(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def delete_groups(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Delete them and say of each how it went."""
+    """Delete groups, and write the result of each."""
     outcomes: dict[str, str | None] = {}
     for group_id in dict.fromkeys(arguments.groups):
         try:
@@ -90,7 +90,7 @@ def _outcome(error: str | None) -> dict[str, object]:
 
 
 def _tell(arguments: argparse.Namespace, rows: list[dict[str, object]], lines: list[str]) -> int:
-    """Write what was done; what was not goes to standard error, in one sentence for all."""
+    """Write what was done; all failures go to standard error in one sentence."""
     if arguments.format == "json":
         write(json_document(rows))
     else:
@@ -110,7 +110,7 @@ def _words(error: GroupRefused) -> str:
 
 
 async def delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Forget some positions."""
+    """Delete committed positions."""
     group_id = arguments.group
     try:
         current = await admin.groups.offsets(group_id)

@@ -1,4 +1,4 @@
-"""``ottla offsets``: the first and last offsets of partitions, or those of a place or a group."""
+"""``ottla offsets``: the first and end offsets of partitions, or those of a place or a group."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def perform(arguments: argparse.Namespace) -> int:
 
 
 async def group_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Where the group stands, in these topics or in all it has a position in."""
+    """Write the group's positions, in these topics or in all."""
     wanted = None
     if arguments.topics:
         wanted = await named_partitions(admin, arguments.topics)
@@ -61,7 +61,7 @@ async def group_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 def write_offsets(arguments: argparse.Namespace, found: dict[TopicPartition, int]) -> None:
-    """One offset of each partition."""
+    """Write one offset of each partition."""
     rows = [(where.topic, where.partition, found[where]) for where in sorted(found)]
     if arguments.format == "json":
         write(json_document([dict(zip(NAMES, row, strict=True)) for row in rows]))
@@ -76,8 +76,7 @@ def write_ranges(
     firsts: dict[TopicPartition, OffsetAt | ClientError],
     ends: dict[TopicPartition, OffsetAt | ClientError],
 ) -> int:
-    """The first offset of each partition and the one after the last; what cannot be had is said
-    at the end."""
+    """Write the first and the end offset of each partition; failures come last."""
     failures = []
     known: dict[TopicPartition, tuple[int, int]] = {}
     for where in sorted(ends):

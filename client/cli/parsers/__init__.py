@@ -1,1 +1,1 @@
-"""The command lines of all client verbs. Nothing here loads a client, so ``--help`` is quick."""
+"""The parsers of all client verbs. They load no client, so ``--help`` is quick."""

@@ -41,5 +41,5 @@ def feature_level(text: str) -> tuple[str, int]:
 
 
 def feature_off(text: str) -> tuple[str, int]:
-    """A name, and the level 0."""
+    """Read a name, with level 0."""
     return text, 0

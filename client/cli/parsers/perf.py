@@ -8,11 +8,11 @@ from ottla.client.cli.arguments import INT32_MAX, Parser, add_verbs, checked, na
 from ottla.client.cli.parsers.produce import add_sending_options
 
 RECORD_BYTES = 100
-# As much as a broker takes in one request (socket.request.max.bytes).
+# The largest request that a broker accepts (socket.request.max.bytes).
 RECORD_BYTES_MAX = 100 * 1024 * 1024
 RECORDS = 100_000
 LATENCY_RECORDS = 1_000
-# All the memory that a producer has for batches.
+# The producer's memory for batches.
 BATCH_BYTES_MAX = 32 * 1024 * 1024
 
 

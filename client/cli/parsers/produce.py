@@ -98,7 +98,7 @@ def _add_record_options(made: Parser) -> None:
 
 
 def add_sending_options(made: Parser) -> None:
-    """``--acks`` and ``-z``."""
+    """Add ``--acks`` and ``-z``."""
     made.add_argument(
         "--acks",
         choices=ACKS,

@@ -105,7 +105,7 @@ def _add_changes(verb: AddVerb) -> None:
 
 
 def add_setting_option(parser: Parser) -> None:
-    """``-c key=value``, any number of them."""
+    """Add ``-c key=value``, any number of them."""
     parser.add_argument(
         "-c",
         "--config",
@@ -118,7 +118,7 @@ def add_setting_option(parser: Parser) -> None:
 
 
 def add_delete_option(parser: Parser) -> None:
-    """``-d key``, any number of them."""
+    """Add ``-d key``, any number of them."""
     parser.add_argument(
         "-d",
         "--delete-config",

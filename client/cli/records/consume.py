@@ -1,7 +1,7 @@
-"""``ottla consume TOPIC``: records to standard output.
+"""``ottla consume TOPIC``: writes records to standard output.
 
-Without a group the places are looked up once and every partition is read from there; members of a
-group read what they are given, which is in ``consume_group``.
+Without a group the places are looked up once and every partition is read from there;
+``consume_group`` reads as a member of a group.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 class OffsetSpan(NamedTuple):
-    """From where to where: without a place to begin what is usual, without one to stop for ever."""
+    """Where to begin and to stop; None for the default beginning, and for no end."""
 
     start: PositionSpec | None
     stop: PositionSpec | None
 
 
 def span_of(places: Sequence[PositionSpec]) -> OffsetSpan:
-    """What several ``-o`` say together. Raises UsageError if they contradict each other."""
+    """Combine several ``-o``. Raises UsageError if they contradict each other."""
     starts = [place for place in places if not place.is_stop]
     stops = [place for place in places if place.is_stop]
     if len(starts) > 1 or len(stops) > 1:
@@ -55,7 +55,7 @@ def span_of(places: Sequence[PositionSpec]) -> OffsetSpan:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Copy records until there is a reason to stop."""
+    """Write records until done or interrupted."""
     span = span_of(arguments.places)
     is_stored = span.start is not None and span.start.kind is PositionKind.STORED
     if is_stored and arguments.group is None:
@@ -80,7 +80,7 @@ async def perform(arguments: argparse.Namespace) -> int:
 
 
 async def matching(bootstrap: str, wanted: Sequence[str]) -> list[str]:
-    """The topics that are named, and all that match where a name begins with ``^``."""
+    """The named topics, and all that match a name with ``^``."""
     patterns = [name for name in wanted if name.startswith("^")]
     if not patterns:
         return list(dict.fromkeys(wanted))
@@ -117,7 +117,7 @@ async def find_range(
     span: OffsetSpan,
     arguments: argparse.Namespace,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int] | None]:
-    """Where each partition begins, and where it stops, if it does."""
+    """Where to begin in each partition, and where to stop; None for no end."""
     start = span.start or END
     stored: dict[TopicPartition, int] = {}
     if arguments.group is not None and (span.start is None or start.kind is PositionKind.STORED):
@@ -133,8 +133,8 @@ async def find_range(
 
 
 class RecordPrinter:
-    """From a consumer to standard output, until each partition has reached its end, if there is
-    one, and at most that many records."""
+    """Writes a consumer's records to standard output, until every partition has reached its end, if
+    there is one, and at most ``count`` records."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class RecordPrinter:
         self._ends = ends
 
     async def records(self) -> None:
-        """One by one, in the wanted form."""
+        """Write records one by one, formatted."""
         while not self._has_ended():
             most = RECORDS_PER_WRITE_MAX
             wanted = most if self._left is None else min(self._left, most)
@@ -171,7 +171,7 @@ class RecordPrinter:
                     return
 
     async def values(self, delimiter: bytes) -> None:
-        """Nothing but values, which need not be made into records first."""
+        """Write only values, straight from batches, without making records."""
         while not self._has_ended():
             batches = await self._consumer.poll_batches(POLL_MS)
             parts: list[bytes] = []
@@ -192,7 +192,7 @@ class RecordPrinter:
         return [record.value or b"" for record in batch.records() if record.offset < end]
 
     def _has_ended(self) -> bool:
-        """Whether all partitions are at their ends; those that are will be paused."""
+        """Whether all partitions are at their ends; pauses those that are."""
         if self._ends is None:
             return False
         for where, end in list(self._ends.items()):

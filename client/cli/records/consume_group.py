@@ -1,7 +1,7 @@
-"""``ottla consume -g GROUP``: reading as a member of a group.
+"""``ottla consume -g GROUP``: reads as a member of a group.
 
-What was written counts as read: it is committed every few seconds, when partitions are given up,
-and at the end, also when that comes by Ctrl-C.
+Written records count as read: their positions are committed every few seconds, when partitions are
+revoked, and at the end, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def read_as_member(
     stop: PositionSpec | None,
     render: Render,
 ) -> int:
-    """Read what the group gives to this member, and commit what was written."""
+    """Read the assigned partitions, and commit what was written."""
     reset = reset_of(start)
     if stop is not None:
         raise UsageError("e@TIME is for reading without a group, or with -p")
@@ -49,7 +49,7 @@ async def read_as_member(
         try:
             await copy(consumer, render, arguments, listener)
         except asyncio.CancelledError:
-            # Not an error of ours: leaving with one would forget what was written last.
+            # Not re-raised here: leaving the block with an error would skip the last commit.
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
@@ -58,7 +58,7 @@ async def read_as_member(
 
 
 def reset_of(start: PositionSpec | None) -> OffsetReset:
-    """Where to begin in partitions that the group has no position for. Raises UsageError."""
+    """Where to begin in partitions without a committed position. Raises UsageError."""
     if start is None or start.kind in (PositionKind.STORED, PositionKind.END):
         return "latest"
     if start.kind is PositionKind.BEGINNING:
@@ -70,7 +70,7 @@ def reset_of(start: PositionSpec | None) -> OffsetReset:
 
 
 def subscription(wanted: Sequence[str]) -> list[str] | re.Pattern[str]:
-    """The topics, or one pattern for all of them where a name begins with ``^``."""
+    """The topics, or one pattern for all if a name begins with ``^``."""
     if not any(name.startswith("^") for name in wanted):
         return list(wanted)
     if len(wanted) == 1:
@@ -80,7 +80,7 @@ def subscription(wanted: Sequence[str]) -> list[str] | re.Pattern[str]:
 
 
 class Ends(RebalanceListener):
-    """Where the member's partitions ended when it got them; None before it got any."""
+    """The ends of the member's partitions at their assignment; None before the first one."""
 
     def __init__(self) -> None:
         self.offsets: dict[TopicPartition, int] | None = None
@@ -97,7 +97,7 @@ class Ends(RebalanceListener):
         self.on_revoked(partitions)
 
     async def are_reached(self, consumer: Consumer) -> bool:
-        """Whether all that was there when the partitions came has been read."""
+        """Whether everything up to the ends at assignment has been read."""
         if self._has_changed:
             self._has_changed = False
             known = self.offsets or {}
@@ -115,7 +115,7 @@ class Ends(RebalanceListener):
 async def copy(
     consumer: Consumer, render: Render, arguments: argparse.Namespace, ends: Ends
 ) -> None:
-    """Write records until there is a reason to stop."""
+    """Write records until done or interrupted."""
     left: int | None = arguments.count
     while True:
         most = RECORDS_PER_WRITE_MAX

@@ -1,7 +1,7 @@
-"""What ``ottla produce`` makes of a line: a key and a value, or a record written as JSON.
+"""Parses the lines of ``ottla produce``: a key and a value, or a record as JSON.
 
-The JSON is what ``ottla consume --json`` writes, so that records can be kept in a file, looked
-through with other tools, and sent again.
+The JSON is the output of ``ottla consume --json``, so that records can be kept in a file, searched
+with other tools, and sent again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Outgoing(NamedTuple):
-    """A record to be sent; None leaves partition and timestamp to the producer."""
+    """A record to send; None leaves partition and timestamp to the producer."""
 
     key: bytes | None
     value: bytes | None
@@ -35,10 +35,9 @@ class Outgoing(NamedTuple):
 
 
 def from_line(arguments: argparse.Namespace) -> Callable[[bytes], Outgoing]:
-    """The function that splits a line as the command line wants it.
+    """The function that parses a line into key and value, by the command line's options.
 
-    A line without the separator has no key; a null value comes of an empty one with
-    ``--tombstones``."""
+    A line without the separator has no key; with ``--tombstones`` an empty value becomes null."""
     separator: bytes | None = arguments.key_separator
     fixed = None if arguments.key is None else os.fsencode(arguments.key)
     headers: Headers = tuple(arguments.header)
@@ -56,7 +55,7 @@ def from_line(arguments: argparse.Namespace) -> Callable[[bytes], Outgoing]:
 
 
 def from_json(arguments: argparse.Namespace) -> Callable[[bytes], Outgoing]:
-    """The function that reads a record written as JSON."""
+    """The function that parses a record in JSON."""
     fixed = None if arguments.key is None else os.fsencode(arguments.key)
     headers: Headers = tuple(arguments.header)
     with_partition: bool = arguments.same_partitions
@@ -83,7 +82,7 @@ def from_json(arguments: argparse.Namespace) -> Callable[[bytes], Outgoing]:
 
 
 def read_json(line: bytes) -> object:
-    """Raises ValueError."""
+    """Parse JSON. Raises ValueError, also for too deep nesting."""
     try:
         return json.loads(line)
     except RecursionError:
@@ -91,8 +90,8 @@ def read_json(line: bytes) -> object:
 
 
 def member(document: dict[str, Any], name: str) -> bytes | None:
-    """A member as bytes: text as UTF-8, ``<name>_base64`` as what it stands for, any other JSON as
-    it is written, null or nothing as null. Raises ValueError."""
+    """A member as bytes: text as UTF-8, ``<name>_base64`` decoded, other JSON as written, null or
+    missing as None. Raises ValueError."""
     encoded = document.get(f"{name}_base64")
     if encoded is not None:
         try:
@@ -108,7 +107,7 @@ def member(document: dict[str, Any], name: str) -> bytes | None:
 
 
 def listed_headers(document: dict[str, Any]) -> Headers:
-    """``[{"name": ..., "value": ...}, ...]``, or an object of names and values.
+    """Headers from ``[{"name": ..., "value": ...}, ...]``, or from an object of names and values.
 
     Raises ValueError."""
     found = document.get("headers") or []
@@ -121,7 +120,7 @@ def listed_headers(document: dict[str, Any]) -> Headers:
 
 
 def number(document: dict[str, Any], name: str, most: int) -> int | None:
-    """A whole number from 0 on, or None where there is none. Raises ValueError."""
+    """A whole number from 0 on, or None if missing or -1. Raises ValueError."""
     value = document.get(name)
     if value is None or value == -1:
         return None

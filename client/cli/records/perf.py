@@ -1,6 +1,6 @@
-"""``ottla perf``: how fast a cluster takes and gives records, measured from here.
+"""``ottla perf``: measures how fast a cluster accepts and returns records.
 
-Without a topic one is made for the measurement and deleted when it ends, however it ends.
+Unless a topic is named, one is created for the measurement and always deleted at its end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Measure, and write the figures."""
+    """Measure, and write the results."""
     async with topic_for(arguments) as topic:
         match arguments.verb:
             case "produce":
@@ -56,7 +56,7 @@ async def perform(arguments: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def topic_for(arguments: argparse.Namespace) -> AsyncIterator[str]:
-    """The topic that is named, or one for the time of the measurement."""
+    """The named topic, or a temporary one for the measurement."""
     async with Admin(arguments.bootstrap, command_config()) as admin:
         if arguments.topic is not None:
             await admin.describe_topic(arguments.topic)
@@ -74,8 +74,8 @@ async def topic_for(arguments: argparse.Namespace) -> AsyncIterator[str]:
 
 
 async def measure_produce(topic: str, arguments: argparse.Namespace) -> Figures:
-    """From the first record handed over until the last is acknowledged; a record's latency is from
-    being handed over to its acknowledgement."""
+    """Measure from the first send until the last acknowledgement; a record's latency is from its
+    send to its acknowledgement."""
     config = perf_producer_config(arguments)
     async with Producer(arguments.bootstrap, config) as producer:
         load = Load(producer, topic, arguments)
@@ -86,7 +86,7 @@ async def measure_produce(topic: str, arguments: argparse.Namespace) -> Figures:
 
 
 async def measure_consume(topic: str, arguments: argparse.Namespace) -> Figures:
-    """From the first fetch until so many records are here, or all that there are."""
+    """Measure from the first fetch until the wanted records, or all there are, have arrived."""
     if arguments.topic is None:
         await fill(topic, arguments)
     async with Consumer(arguments.bootstrap, consumer_config(read_committed=False)) as consumer:
@@ -109,7 +109,7 @@ async def measure_consume(topic: str, arguments: argparse.Namespace) -> Figures:
 async def _read(
     consumer: Consumer, wanted: int, progress: ProgressLine, *, batches: bool
 ) -> tuple[int, int]:
-    """How many records came, and how many bytes: of values, or of undecoded batches."""
+    """The number of records that arrived, and of bytes: of values, or of undecoded batches."""
     count = size_bytes = 0
     quiet_ms = 0.0
     while count < wanted and quiet_ms < WAIT_MS_MAX:
@@ -121,7 +121,7 @@ async def _read(
             records = await consumer.poll(POLL_MS, RECORDS_PER_POLL)
             new = len(records)
             size_bytes += sum(len(record.value or b"") for record in records)
-        # Markers and compacted records leave offsets without anything to give.
+        # Markers and compacted records leave offsets without records.
         quiet_ms = 0.0 if new else quiet_ms + POLL_MS
         if not new and _is_at_end(consumer):
             break
@@ -135,7 +135,7 @@ def _is_at_end(consumer: Consumer) -> bool:
 
 
 async def measure_latency(topic: str, arguments: argparse.Namespace) -> Figures:
-    """One record after the other, each from being handed over until a consumer has it."""
+    """Measure one record after the other, each from its send until a consumer has it."""
     latencies: list[float] = []
     value = secrets.token_bytes(arguments.size)
     where = TopicPartition(topic, 0)
@@ -148,7 +148,7 @@ async def measure_latency(topic: str, arguments: argparse.Namespace) -> Figures:
         ends = await consumer.end_offsets([where])
         consumer.assign([where])
         consumer.seek(where, ends[where])
-        # The first record of a producer waits for its id, and that of a consumer for a fetch.
+        # Warm up: a producer's first record waits for its id, and a consumer's for a fetch.
         await _one_way(producer, consumer, where, value)
         begun = time.monotonic()
         with ProgressLine("records", arguments.records) as progress:
@@ -166,7 +166,7 @@ async def measure_latency(topic: str, arguments: argparse.Namespace) -> Figures:
 async def _one_way(
     producer: Producer, consumer: Consumer, where: TopicPartition, value: bytes
 ) -> float:
-    """How long one record takes, in ms. Raises CommandError if it never comes."""
+    """The time of one record, in ms. Raises CommandError if it does not arrive."""
     begun = time.monotonic()
     delivery = await producer.send(where.topic, value, partition=where.partition)
     while not await consumer.poll(POLL_MS):

@@ -1,4 +1,6 @@
-"""What ``ottla perf`` has measured: throughput and latencies, as text and as JSON. Pure."""
+"""Summarizes the measurements of ``ottla perf``: throughput and latencies, as text and as JSON.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ SHARES = (("p50", 0.5), ("p99", 0.99), ("p999", 0.999))
 
 
 class Figures(NamedTuple):
-    """One measurement; ``latencies_ms`` are in no order, and none where there were none."""
+    """One measurement; ``latencies_ms`` are unordered, and empty if none were measured."""
 
     kind: str
     topic: str
@@ -26,7 +28,7 @@ class Figures(NamedTuple):
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share of all does not exceed."""
+    """The percentile: the smallest value that at least ``share`` of all do not exceed."""
     assert ordered
     assert 0 < share <= 1
     # Rounded first: 0.99 * 100 is a little more than 99.
@@ -35,7 +37,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def summary(latencies_ms: Sequence[float]) -> dict[str, float]:
-    """Average, percentiles and the largest, in ms."""
+    """Average, percentiles and maximum, in ms."""
     ordered = sorted(latencies_ms)
     found = {"average": sum(ordered) / len(ordered)}
     found.update((name, percentile(ordered, share)) for name, share in SHARES)
@@ -44,7 +46,7 @@ def summary(latencies_ms: Sequence[float]) -> dict[str, float]:
 
 
 def as_document(figures: Figures) -> str:
-    """One JSON object."""
+    """The measurement as a JSON object."""
     seconds = max(figures.seconds, 1e-9)
     document: dict[str, object] = {
         "kind": figures.kind,
@@ -61,7 +63,7 @@ def as_document(figures: Figures) -> str:
 
 
 def as_text(figures: Figures) -> str:
-    """Two lines for people."""
+    """The measurement as text of at most two lines."""
     seconds = max(figures.seconds, 1e-9)
     lines = [
         f"{figures.kind}: {figures.records:,} records in {figures.seconds:.2f} s: "

@@ -1,4 +1,6 @@
-"""The load of ``ottla perf produce``: records at a rate, and when each is acknowledged."""
+"""Generates the load of ``ottla perf produce``: sends records at a rate, and times their
+acknowledgements.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ if TYPE_CHECKING:
     from ottla.client.cli.progress import ProgressLine
     from ottla.client.records.delivery import Delivery
 
-# How many records one call hands over with --batch, unless the rate is lower.
+# How many records one call sends with --batch, unless the rate is lower.
 RECORDS_PER_CALL = 1_000
-# Looking at the clock for every record would cost more than a record.
+# Reading the clock for every record would cost more than a record.
 RECORDS_PER_LOOK = 100
 LOOKS_PER_SECOND = 50
-# Values that differ, so that codecs have something to do; made before the clock starts.
+# Different values, so that codecs have work to do; made before the clock starts.
 VALUES = 256
-# Large ones are fewer: this load is not to be the memory of the machine.
+# Fewer large values, to bound the memory of the load itself.
 VALUES_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -37,7 +39,7 @@ class Load:
         self._producer = producer
         self._topic = topic
         self._arguments = arguments
-        # Half random, half not: about what real records compress to.
+        # Half random bytes: compresses about like real records.
         half = arguments.size // 2
         self._values = [
             secrets.token_bytes(half) + bytes(arguments.size - half)
@@ -48,13 +50,13 @@ class Load:
         self._watching: set[asyncio.Task[None]] = set()
 
     async def run(self, progress: ProgressLine) -> float:
-        """Send all and return after how many seconds the last was acknowledged.
+        """Send all records; return the seconds until the last acknowledgement.
 
         Raises the ClientError of the first batch that failed."""
         try:
             return await self._run(progress)
         finally:
-            # Interrupted, nobody asks what became of the rest.
+            # After an interrupt the remaining results are not needed.
             for task in self._watching:
                 task.cancel()
 
@@ -105,7 +107,7 @@ class Load:
             self._begun.append(now)
 
     def _close_group(self) -> None:
-        """Watch the batch that no more records go into."""
+        """Watch the completed batch."""
         if self._open is not None:
             task = asyncio.ensure_future(self._watch(self._open, self._begun))
             self._watching.add(task)
@@ -118,7 +120,7 @@ class Load:
 
 
 async def fill(topic: str, arguments: argparse.Namespace) -> None:
-    """Give a consumer something to read."""
+    """Fill the topic with records for a consumer."""
     config = perf_producer_config(arguments)
     async with Producer(arguments.bootstrap, config) as producer:
         left = arguments.records

@@ -1,4 +1,4 @@
-"""``ottla produce TOPIC``: lines of standard input or of files become records."""
+"""``ottla produce TOPIC``: sends lines of standard input or of files as records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Send until the input ends or a record fails; what is under way then is waited for."""
+    """Send until the input ends or a record fails; then waits for records in flight."""
     if arguments.same_partitions and not arguments.from_json:
         raise UsageError("--same-partitions needs --from-json: only there a record names one")
     config = producer_config(ACKS[arguments.acks], arguments.compression)
@@ -43,7 +43,7 @@ async def perform(arguments: argparse.Namespace) -> int:
             try:
                 await send_input(feed, arguments)
             except (ClientError, CommandError, OSError):
-                # What came before is delivered; whoever presses Ctrl-C does not wait for that.
+                # Deliver earlier records; after Ctrl-C this is skipped.
                 await feed.finish()
                 raise
             await feed.finish()
@@ -57,7 +57,7 @@ async def perform(arguments: argparse.Namespace) -> int:
 
 
 async def report_failure(feed: Feed, arguments: argparse.Namespace) -> int:
-    """Say how many records are not delivered, and why the first of them is not."""
+    """Write how many records are not delivered, and the error of the first of them."""
     failure: Exception | None = feed.failure
     if isinstance(failure, RequestRefused):
         failure = await explained(arguments.bootstrap, arguments.topic, failure)
@@ -78,7 +78,7 @@ async def report_failure(feed: Feed, arguments: argparse.Namespace) -> int:
 
 
 async def send_input(feed: Feed, arguments: argparse.Namespace) -> None:
-    """All of the input, file by file. Raises OSError for a file that cannot be read."""
+    """Send all of the input, file by file. Raises OSError for a file that cannot be read."""
     with ProgressLine("bytes", total_bytes(arguments.files)) as progress:
         for descriptor in inputs(arguments.files):
             if arguments.whole:
@@ -94,7 +94,7 @@ async def send_input(feed: Feed, arguments: argparse.Namespace) -> None:
 
 
 def total_bytes(files: Sequence[str]) -> int | None:
-    """How much there is to read; None where nobody knows. Raises OSError."""
+    """The size of the input in bytes; None if standard input is part of it. Raises OSError."""
     return sum(map(os.path.getsize, files)) if files and "-" not in files else None
 
 
@@ -109,9 +109,10 @@ def inputs(files: Sequence[str]) -> Iterator[int]:
 
 
 class Feed:
-    """Records on their way to one topic. Keeps one delivery per batch, not per record.
+    """Sends records to one topic. Keeps one delivery per batch, not per record.
 
-    ``failure`` is why the first one has failed that has; those behind it in its batch have, too."""
+    ``failure`` is the first failed record's error; the records after it in its batch have failed,
+    too."""
 
     def __init__(self, producer: Producer, arguments: argparse.Namespace) -> None:
         self.record_count = 0
@@ -121,11 +122,11 @@ class Feed:
         self._topic: str = arguments.topic
         self._partition: int | None = arguments.partition
         self._parse = _parser_for(arguments)
-        # Each batch, and how many of its records were counted here.
+        # Each batch, and how many of its records were counted.
         self._pending: deque[tuple[Delivery, int]] = deque()
 
     async def send(self, lines: list[bytes]) -> None:
-        """Send them. Raises CommandError for a line that is no record."""
+        """Send lines as records. Raises CommandError for an invalid line."""
         if self._parse is None:
             sent = await self._producer.send_batch(self._topic, lines, partition=self._partition)
             self.record_count += len(lines)
@@ -162,14 +163,14 @@ class Feed:
             self.failure = self.failure or error
 
     async def finish(self) -> None:
-        """Return when everything has been acknowledged or has failed."""
+        """Wait until everything has been acknowledged or has failed."""
         await self._producer.flush()
         while self._pending:
             await self._settle()
 
 
 def _parser_for(arguments: argparse.Namespace) -> Callable[[bytes], Outgoing] | None:
-    """What makes a record of a line; None where a line is a value and nothing else."""
+    """The function that parses a line; None if each line is just a value."""
     if arguments.from_json:
         return from_json(arguments)
     if (

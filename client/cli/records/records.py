@@ -1,6 +1,6 @@
-"""How ``ottla consume`` writes one record: by a format string, or as a line of JSON.
+"""Formats the records of ``ottla consume``: by a format string, or as a line of JSON.
 
-A format is read once into pieces, each a constant or a function of the record.
+A format is parsed once into pieces, each a constant or a function of the record.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     Record = ConsumerRecord[bytes, bytes]
     Render = Callable[[Record], bytes]
 
-# A field, a timestamp with its form, an escape, or text.
+# A field, a timestamp with its format, an escape, or text.
 TOKEN = re.compile(r"%T\{([^}]*)\}|%(.)|(\\x[0-9a-fA-F]{2}|\\.)|([^%\\]+)", re.DOTALL)
 NULL = b"NULL"
 LENGTH_OF_NULL = -1
 
 
 def as_json(record: Record) -> bytes:
-    """One JSON object on one line."""
+    """The record as one line of JSON."""
     document: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -60,8 +60,8 @@ def timestamp(record: Record) -> bytes:
 
 
 def formed_timestamp(form: str, record: Record) -> bytes:
-    """As strftime has it, in UTC; nothing for a record without a time. One beyond the year 9999,
-    such as a number of microseconds, is no date; the number stands for it."""
+    """The timestamp formatted by strftime in UTC; empty for a record without one. A timestamp
+    beyond the year 9999, such as one in microseconds, is written as a number."""
     if record.timestamp < 0:
         return b""
     try:
@@ -88,7 +88,7 @@ def shown_value(record: Record) -> bytes:
 
 
 def length(data: bytes | None) -> int:
-    """Null is not the same as empty."""
+    """The length in bytes; null has its own value."""
     return LENGTH_OF_NULL if data is None else len(data)
 
 
@@ -133,7 +133,7 @@ SHOWN: dict[Render, Render] = {key: shown_key, value: shown_value}
 
 
 def formatter(arguments: argparse.Namespace) -> Render:
-    """The function that writes a record as the command line wants it. Raises UsageError."""
+    """The function that formats a record as the command line wants it. Raises UsageError."""
     if arguments.format == "json":
         return as_json
     parts = _plain(arguments) if arguments.line is None else list(_parse(arguments.line))
@@ -147,7 +147,7 @@ def formatter(arguments: argparse.Namespace) -> Render:
 
 
 def writes_values_only(arguments: argparse.Namespace) -> bool:
-    """Whether nothing of a record is written but its value and the delimiter."""
+    """Whether only a record's value and the delimiter are written."""
     return not (
         arguments.format == "json"
         or arguments.line is not None
@@ -158,7 +158,7 @@ def writes_values_only(arguments: argparse.Namespace) -> bool:
 
 
 def _plain(arguments: argparse.Namespace) -> list[bytes | Render]:
-    """Without a format: the value, after what else was asked for."""
+    """The default format: the value, after what else the options add."""
     parts: list[bytes | Render] = []
     if arguments.headers:
         parts += [headers, b"\t"]

@@ -1,4 +1,4 @@
-"""``ottla transactions blame`` and ``describe``: transactions for people and programs."""
+"""``ottla transactions blame`` and ``describe``: transactions as text or JSON."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ BATCH_WAIT_MS = 3_000
 
 
 def wall_now_ms() -> int:
-    """Now, in ms since 1970."""
+    """The present time, in ms since 1970."""
     return real_environment().clock.wall_ms()
 
 
 def at(time_ms: int | None) -> str | None:
-    """A time as a person reads it."""
+    """A time as text in UTC; None if unknown."""
     if time_ms is None or time_ms < 0:
         return None
     moment = datetime.fromtimestamp(time_ms / 1000, UTC)
@@ -40,7 +40,7 @@ def at(time_ms: int | None) -> str | None:
 
 
 def span(milliseconds: int) -> str:
-    """A length of time in its largest unit."""
+    """A duration as text, in its largest unit."""
     seconds = max(0, milliseconds) // 1000
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
@@ -49,7 +49,7 @@ def span(milliseconds: int) -> str:
 
 
 def described(views: Sequence[TransactionView], form: str) -> str:
-    """Transactional ids as their coordinators see them."""
+    """Transactional ids as their coordinators report them."""
     if form == "json":
         return json_document([transaction_document(view) for view in views])
     texts = []
@@ -67,7 +67,7 @@ def described(views: Sequence[TransactionView], form: str) -> str:
 
 
 def facts_text(title: str, facts: Sequence[tuple[str, str | None]]) -> str:
-    """A title and named facts under it; those that are not known are left out."""
+    """A title and named facts under it, without unknown ones."""
     lines = [f"  {name:<18}{value}\n" for name, value in facts if value]
     return f"{title}\n{''.join(lines)}"
 
@@ -105,7 +105,7 @@ def found_document(one: FoundTransaction, first_time_ms: int | None) -> dict[str
 
 
 def open_transaction_text(one: FoundTransaction) -> str:
-    """An open transaction in half a sentence."""
+    """A phrase that names an open transaction."""
     where = one.partition
     name = ""
     if one.transaction is not None:
@@ -117,7 +117,7 @@ def open_transaction_text(one: FoundTransaction) -> str:
 
 
 def advice(one: FoundTransaction, wall_ms: int) -> str:
-    """What will become of it, and what can be done about it."""
+    """What will happen to a transaction, and what can be done about it."""
     known = one.transaction
     where = f"{one.partition.topic}:{one.partition.partition}"
     if one.standing is TransactionHealth.HANGING:
@@ -153,7 +153,7 @@ def advice(one: FoundTransaction, wall_ms: int) -> str:
 
 
 async def blame(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Write what holds the last stable offset of a partition back, and since when."""
+    """Write which transaction holds back the last stable offset of a partition, and since when."""
     where: TopicPartition = arguments.partition
     stable = await _end(admin, where, Isolation.READ_COMMITTED)
     watermark = await _end(admin, where, Isolation.READ_UNCOMMITTED)
@@ -180,7 +180,7 @@ async def blame(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def _end(admin: Admin, where: TopicPartition, isolation: Isolation) -> int:
-    """Raises ClientError."""
+    """The end offset at that isolation level. Raises ClientError."""
     found = await admin.list_offsets({where: LATEST_TIMESTAMP}, isolation)
     answer = found[where]
     if isinstance(answer, ClientError):
@@ -189,7 +189,7 @@ async def _end(admin: Admin, where: TopicPartition, isolation: Isolation) -> int
 
 
 async def _time_of(bootstrap: str, where: TopicPartition, offset: int) -> int | None:
-    """When the batch at that offset was made; None if it cannot be read."""
+    """The timestamp of the batch at that offset; None if it cannot be read."""
     try:
         async with Consumer(bootstrap, first_batch_config()) as consumer:
             consumer.assign([where])

@@ -1,4 +1,4 @@
-"""``ottla transactions``: who has one open, what holds readers back, and how to end it."""
+"""``ottla transactions``: lists open transactions, what holds readers back, and aborts it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the verb."""
     async with Admin(arguments.bootstrap, command_config()) as admin:
         match arguments.verb:
             case "list":
@@ -68,7 +68,7 @@ async def list_transactions(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def describe_transactions(admin: Admin, arguments: argparse.Namespace) -> int:
-    """Write what there is to know about each."""
+    """Write the description of each transactional id."""
     found = await admin.transactions.describe_transactions(arguments.ids)
     views = [view for view in found.values() if not isinstance(view, RequestRefused)]
     write(described(views, arguments.format))
@@ -120,7 +120,7 @@ def _row(one: FoundTransaction) -> tuple[str | int | None, ...]:
 async def _partitions(
     admin: Admin, wanted: Sequence[tuple[str, list[int] | None]]
 ) -> list[TopicPartition]:
-    """What the command line names; without names, every partition there is."""
+    """The named partitions; without names, every partition there is."""
     if not wanted:
         views = await admin.list_topics()
         return [TopicPartition(view.name, number) for view in views for number in view.partitions]
@@ -133,7 +133,7 @@ async def _partitions(
 
 
 async def abort_transaction(admin: Admin, arguments: argparse.Namespace) -> int:
-    """End one transaction in one partition."""
+    """Abort one transaction in one partition."""
     where = arguments.partition
     search = await find_open(admin.transactions, [where], wall_now_ms())
     if where in search.unasked:
