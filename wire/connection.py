@@ -151,9 +151,9 @@ class Connection:
     ) -> asyncio.Future[None]:
         """Send a request that has no answer (Produce with acks=0).
 
-        The future ends when the kernel has accepted all of it or the connection is lost, which
-        happens at the latest after the request timeout. Raises ConnectionLost if it is lost
-        already."""
+        The future ends when the kernel has accepted all of it or the connection is lost; the
+        connection closes if nothing moves for one request timeout. Raises ConnectionLost if it is
+        lost already."""
         if self._closed_because is not None:
             raise ConnectionLost(self.address, self._closed_because, was_sent=False)
         self._write(self._encoded(api.key, self.version_of(api), request))

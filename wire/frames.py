@@ -66,7 +66,8 @@ def _is_free(buffer: bytearray) -> bool:
 
 
 class FrameReader:
-    """Owned by one connection, which reads into ``window`` and calls ``received``."""
+    """Splits one connection's bytes into frames. Owned by the connection, which reads into
+    ``window`` and calls ``received``."""
 
     __slots__ = ("_breach", "_filled", "_frame", "_limit_bytes", "_scratch", "_spares")
 

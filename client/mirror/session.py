@@ -171,7 +171,8 @@ class MirrorSession(RebalanceListener):
                 self._jotter.copied(placed.where, placed.target_topic, run)
 
     def _has_reached(self) -> None:
-        """Record the consumer's positions: everything before them is on the target."""
+        """Record the consumer's positions, up to which everything is copied, or is in this
+        transaction."""
         for where in self._consumer.assignment:
             position = self._consumer.position(where)
             if position is not None:

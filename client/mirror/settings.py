@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SAME_NAME = "{topic}"
-# Used as header value and as prefix of topic and group names: the characters that both allow.
+# Names of mirrors and sources: the characters that names of topics and groups both allow.
 ALIAS = re.compile(r"[A-Za-z0-9_-]+")
 
 
