@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
-    """A verb: its parser and its function, as ``module:function``, and its purpose in half a
-    line."""
+    """A verb: its parser and function, as ``module:function``, and its purpose in half a line."""
 
     parser: str
     place: str

@@ -55,8 +55,7 @@ READS_PER_EVENT_MAX = 8
 
 
 class ResponseWaiter(NamedTuple):
-    """The future of a request, and the function that decodes its answer at the requested
-    version."""
+    """A request's future, and the function that decodes the answer at the requested version."""
 
     name: str
     timeout_ms: float

@@ -54,8 +54,7 @@ class InFlight(Generic[Waiter]):
         self.pass_number()
 
     def pass_number(self) -> None:
-        """Skip a correlation id: a request without an answer (Produce with acks=0) uses one,
-        too."""
+        """Skip a correlation id, which a request without an answer (Produce with acks=0) uses."""
         last = self.next_correlation_id == CORRELATION_ID_LAST
         self.next_correlation_id = 0 if last else self.next_correlation_id + 1
 
@@ -83,8 +82,7 @@ class InFlight(Generic[Waiter]):
         return min(max(one.made_ms, moved_ms) + one.timeout_ms for one in self._waiting)
 
     def overdue(self, now_ms: float, moved_ms: float) -> InFlightRequest[Waiter] | None:
-        """The oldest request whose deadline has passed, if the last progress was at
-        ``moved_ms``."""
+        """The oldest overdue request, if the last progress was at ``moved_ms``."""
         for waiting in self._waiting:
             if max(waiting.made_ms, moved_ms) + waiting.timeout_ms <= now_ms:
                 return waiting

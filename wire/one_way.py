@@ -33,8 +33,7 @@ class UnansweredSends:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def wait(self, name: str, position: int) -> asyncio.Future[None]:
-        """A future that is done when all of the connection's bytes up to that position have
-        left."""
+        """A future that is done when all bytes up to that position have left."""
         left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((position, left))
         made_ms = self._clock.now_ms()
@@ -57,8 +56,7 @@ class UnansweredSends:
         return left
 
     def left(self, position: int) -> None:
-        """Resolve the futures up to that position: the bytes have left, or the connection is
-        closed."""
+        """Resolve the futures up to that position, when its bytes have left or at the close."""
         while self._waiting and self._waiting[0][0] <= position:
             _, left = self._waiting.popleft()
             if not left.done():

@@ -115,8 +115,7 @@ class Pool:
                 peer.connection.receive_ahead()
 
     def is_failing(self, node_id: int) -> bool:
-        """Whether the broker has no connection, and the last attempt failed or one is in
-        progress."""
+        """Whether the broker has no connection, after a failed attempt or during one."""
         peer = self._peers[node_id]
         is_tried = peer.attempt is not None or peer.attempts.failures > 0
         return is_tried and self.ready(node_id) is None

@@ -284,8 +284,7 @@ def node_ids(text: str) -> list[int]:
 
 
 def checked(read: Callable[[str], object]) -> Callable[[str], object]:
-    """Wrap a reader so that argparse shows its error text, which it hides for a plain
-    ValueError."""
+    """Wrap a reader so that argparse shows the text of its ValueError, which it hides otherwise."""
 
     def convert(text: str) -> object:
         try:

@@ -74,8 +74,7 @@ async def read_lines(descriptor: int, delimiter: bytes = NEWLINE) -> AsyncIterat
 
 
 def _end_of(parts: list[bytes], count: int) -> bytes:
-    """Remove and return the last bytes: searching the whole line again with each piece would be
-    slow."""
+    """Remove and return the last bytes, so that earlier ones are not searched with each piece."""
     end = parts.pop()
     while len(end) < count and parts:
         end = parts.pop() + end

@@ -59,8 +59,7 @@ def readable(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def write(text: str) -> None:
-    """Write text to standard output and flush. Raises BrokenPipeError if its reader has closed
-    it."""
+    """Write text to standard output and flush. Raises BrokenPipeError if it is closed."""
     write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
@@ -80,8 +79,7 @@ def check_reader() -> None:
 
 
 def write_bytes(data: bytes) -> None:
-    """Write bytes to standard output and flush. Raises BrokenPipeError if its reader has closed
-    it."""
+    """Write bytes to standard output and flush. Raises BrokenPipeError if it is closed."""
     # Without a stream the caller has closed it, and the output is dropped.
     stream = getattr(sys.stdout, "buffer", None)
     if stream is not None:

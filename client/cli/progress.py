@@ -43,8 +43,7 @@ def bar_line(done: int, total: int | None, seconds: float, unit: str) -> str:
 
 
 def width_of(stream: TextIO) -> int:
-    """The terminal's width in characters. A longer line would wrap, and only its end could be
-    cleared."""
+    """The terminal's width in characters. Of a longer line only the end could be cleared."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):

@@ -38,8 +38,7 @@ async def resolve(
 
 
 async def at_time(offsets_at: OffsetsAt, ends: Offsets, timestamp: int) -> Offsets:
-    """The offsets of the first records at that time or later; a partition's end if there is
-    none."""
+    """The offsets of the first records at that time or later; the end if there is none."""
     found = await offsets_at(dict.fromkeys(ends, timestamp))
     return {
         where: ends[where] if answer.offset < 0 else answer.offset

@@ -1,5 +1,4 @@
-"""Copies positions of consumer groups to the target, translated, so that they can continue
-there."""
+"""Copies positions of consumer groups to the target, where the groups can continue."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ BUSY = "the group has members on the target"
 
 
 def translated(group: str, positions: Mapping[TopicPartition, int], notes: Notes) -> list[Carried]:
-    """Translate a group's positions on the source to the target; skips topics that are not copied.
-    Pure.
+    """Translate a group's positions to the target; skips topics that are not copied. Pure.
 
     If several sources share a partition, no offset is right: behind what the group has read of one
     source there may be unread records of another."""

@@ -57,8 +57,7 @@ def selected(
 
 
 def _came_this_way(source: MirrorSource, name: str) -> bool:
-    """Whether the name has this link's prefix or suffix already, perhaps with others added
-    since."""
+    """Whether the name has this link's prefix or suffix, perhaps with others added since."""
     before, _, after = source.rename.replace("{source}", source.alias).partition(SAME_NAME)
     has_prefix = bool(before) and (name.startswith(before) or f".{before}" in name)
     has_suffix = bool(after) and (name.endswith(after) or f"{after}." in name)

@@ -38,8 +38,7 @@ POLL_MS = 250.0
 
 
 class Clients(NamedTuple):
-    """The consumer of the source, the producer and admin of the target, and the copier between
-    them."""
+    """The consumer of the source, the producer and admin of the target, and the copier."""
 
     consumer: Consumer[bytes, bytes]
     producer: Producer[bytes, bytes]
@@ -157,8 +156,7 @@ class MirrorSession(RebalanceListener):
         await self._tell_source()
 
     def is_at(self, ends: dict[TopicPartition, int]) -> bool:
-        """Whether all assigned partitions have been copied up to these offsets, and there is at
-        least one."""
+        """Whether any partition is assigned, and all are copied up to these offsets."""
         return bool(self._reached) and all(
             self._reached.get(where, -1) >= ends.get(where, 0)
             for where in self._consumer.assignment
@@ -262,8 +260,7 @@ class MirrorSession(RebalanceListener):
         self._forget(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Drop the state: another member copies these partitions, perhaps from an earlier
-        offset."""
+        """Another member copies these partitions, perhaps from an earlier offset."""
         self._forget(partitions)
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:

@@ -39,8 +39,7 @@ class Run(NamedTuple):
         return self.end - self.start == self.target_end - self.target_start
 
     def translate(self, offset: int) -> int:
-        """The target offset for a source offset from ``start`` on; no record from ``offset`` on
-        precedes it."""
+        """The target offset for a source offset; no record from ``offset`` on precedes it."""
         assert offset >= self.start
         if offset >= self.end:
             return self.target_end

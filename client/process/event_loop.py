@@ -14,8 +14,7 @@ class OwningLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def check(self) -> None:
-        """Raise RuntimeError in any other loop: a call there would wait for ever for results that
-        arrive in this one."""
+        """Raise RuntimeError in any other loop, where a call would wait for ever."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop

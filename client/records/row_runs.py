@@ -1,5 +1,4 @@
-"""Holds records that are sent many at once, as values or columns, and splits them into batches.
-Pure.
+"""Holds values or columns that are sent at once, and splits them into batches. Pure.
 
 They keep their form until their batch is encoded; no record becomes an object of its own.
 """

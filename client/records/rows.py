@@ -95,8 +95,7 @@ class Divider:
         return ColumnRows(columns_of(batch, self._wall_ms), has_one_timestamp=has_one)
 
     def _partitions_of(self, batch: pa.RecordBatch) -> list[int | None] | None:
-        """The partition of each row, by its column or else by its key; None if no row has
-        either."""
+        """The partition of each row, by its column or else its key; None if no row has either."""
         wanted = partitions_of(batch)
         keys = keys_of(batch)
         if keys is None:

@@ -1,5 +1,4 @@
-"""Declares the settings as keywords: ``Producer("127.0.0.1:9092", linger_ms=20,
-compression="zstd")``.
+"""Types the settings as keywords: ``Producer("127.0.0.1:9092", linger_ms=20, compression="zstd")``.
 
 One key for each field of the configuration, so that type checkers and editors know every name and
 type; a test compares both. An error for an unknown name suggests the nearest one.
@@ -125,8 +124,7 @@ def configured(config: AnyConfig, settings: object) -> AnyConfig:
 
 
 def _unknown(name: str, kind: str, known: list[str]) -> str:
-    """The error text for an unknown name. Kafka's names, with underscores for dots, are
-    recognised."""
+    """The error text for an unknown name; knows Kafka's names with underscores for dots."""
     for java_name, field in ALIASES.items():
         if java_name.replace(".", "_") == name and field in known:
             return f"{name!r} is called {field!r} here"

@@ -169,8 +169,7 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _config(given: Given) -> tuple[ConsumerConfig, str | None]:
-    """The consumer's settings, and the named group: positions are committed from outside the
-    group."""
+    """The consumer's settings, and the group to commit to from outside."""
     fields = given.client_fields(ConsumerConfig, REFUSED)
     group_id = fields.pop("group_id", None)
     isolation = fields.pop("isolation", "read_uncommitted")

@@ -189,8 +189,7 @@ def cut(start: Place, end: Place, limit: int) -> Place:
 
 
 def ranges_of(start: Place, end: Place) -> list[OffsetRange]:
-    """The ranges of a micro-batch. Raises ValueError for a backward range, which Spark does not
-    check."""
+    """The ranges of a micro-batch. Raises ValueError for a backward one: Spark does not check."""
     if start == end:
         return []
     return ranges_between(starts_of(start, end), end.offsets)

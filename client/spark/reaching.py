@@ -1,5 +1,6 @@
-"""Connects a driver or a task for the first time, and retries while brokers are away: a restart of
-all brokers must not end a query.
+"""Retries the first connection of a driver or a task while brokers are away.
+
+A restart of all brokers must not end a query.
 """
 
 from __future__ import annotations

@@ -70,8 +70,7 @@ async def _next(batches: AsyncGenerator[pa.RecordBatch, None]) -> pa.RecordBatch
 
 
 class Shelf:
-    """Idle consumers of this process: workers live on, and connecting costs more than many a
-    micro-batch."""
+    """Idle consumers of this process: connecting costs more than many a micro-batch."""
 
     def __init__(self) -> None:
         self._idle: list[tuple[Options, Consumer]] = []

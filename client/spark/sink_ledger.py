@@ -1,5 +1,4 @@
-"""Decides what to do with a micro-batch that may have been written before, from committed entries.
-Pure.
+"""Decides how to commit a micro-batch that may have been written before. Pure.
 
 Each task writes into its own transaction, which also commits an ``Entry``, and leaves it open. When
 every task has done so the driver commits them: that of task 0 first, and the others only after that

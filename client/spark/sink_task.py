@@ -60,8 +60,7 @@ class Writing:
         self._deliveries: deque[BatchDelivery] = deque()
 
     async def send(self, batch: pa.RecordBatch) -> None:
-        """Send rows; waits while the producer's memory is full. Also raises errors of earlier
-        rows."""
+        """Send rows; waits while the producer's memory is full. Raises errors of earlier rows."""
         for topic, rows in self._shape.parts(batch):
             try:
                 self._deliveries.append(await self.producer.send_batch(topic, rows))
@@ -160,8 +159,7 @@ class OnceTask:
                 await self._writing.send(batch)
 
     async def finish(self) -> tuple[Part, TransactionHandover | None]:
-        """Wait until all rows and the entry are stored, or compare the rows with the committed
-        ones."""
+        """Wait until rows and entry are stored, or compare the rows with committed ones."""
         task, checksum = self._task, self._checksum
         entry = Entry(task.batch_id, checksum.row_count, checksum.text)
         outcome, left = Outcome.OPEN, None

@@ -126,8 +126,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._commit(Place.from_json(end))
 
     def stop(self) -> None:
-        """Close connections. Called when the query has failed; otherwise Spark just ends the
-        process."""
+        """Close connections. Called if the query failed; otherwise Spark ends the process."""
         self._metadata.close()
 
     def _resolved_start(self) -> Place:

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
 
 def changes_of(arguments: argparse.Namespace) -> list[ConfigChange]:
-    """The changes of ``-c`` and ``-d``, and of ``--append`` and ``--subtract`` if the verb has
-    them."""
+    """The changes of ``-c`` and ``-d``, and of ``--append`` and ``--subtract`` if present."""
     pairs = (
         ("config", ConfigOperation.SET),
         ("append", ConfigOperation.APPEND),

@@ -1,6 +1,4 @@
-"""Summarizes the measurements of ``ottla perf``: throughput and latencies, as text and as JSON.
-Pure.
-"""
+"""Summarizes measurements of ``ottla perf`` as text and as JSON. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Generates the load of ``ottla perf produce``: sends records at a rate, and times their
-acknowledgements.
-"""
+"""The load of ``ottla perf produce``: sends records at a rate and times acknowledgements."""
 
 from __future__ import annotations
 

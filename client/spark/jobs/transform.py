@@ -1,6 +1,4 @@
-"""Transforms topics into a topic, exactly once: a filter and expressions of Spark SQL for every
-record.
-"""
+"""Transforms topics into a topic, exactly once, with a filter and expressions of Spark SQL."""
 
 from __future__ import annotations
 
