@@ -17,7 +17,7 @@ def parser() -> Parser:
     """The command line, as ``ottla transactions --help`` shows it."""
     made = Parser(
         prog="ottla transactions",
-        description="Look at transactions, and end those that nobody else will.",
+        description="Show transactions, and end those that hang.",
         epilog="example: ottla transactions find-hanging",
         allow_abbrev=False,
     )
