@@ -43,7 +43,7 @@ class AssignmentCalls:
         self._has_moved()
 
     def _leave_behind(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop what is still to be returned of these partitions."""
+        """Drop records of these partitions that are still to be returned."""
 
     @property
     def assignment(self) -> list[TopicPartition]:

@@ -1,4 +1,4 @@
-"""Reads whole batches: the part of ``Consumer`` that makes no object for each record."""
+"""Reads whole batches: the part of ``Consumer`` that creates no object for each record."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Take = Callable[[Chunk], bool]
 
 STEP_WAIT_MS = 60_000.0
 RECORDS_PER_TABLE = 65_536
-# From here on an Arrow batch is handed out without a copy; smaller ones are joined, since what is
-# done for each table costs more than that.
+# From this size on an Arrow batch is returned without a copy; smaller ones are joined, since the
+# fixed cost of a table is higher than the copy.
 WORTH_A_TABLE = Enough(4_096, 256 * 1024)
 
 
@@ -102,7 +102,7 @@ class BatchReading(AssignmentCalls, ABC):
             for columns in chunk.take_columns(left):
                 found.append((chunk.partition, columns))
                 left -= columns.count
-            # A chunk that gives nothing for lack of room has a batch that is better left whole.
+            # A chunk that returns nothing for lack of room has a batch that is better left whole.
             return left > 0 and chunk.is_done
 
         await self._collect(take, max_wait_ms)
@@ -132,7 +132,7 @@ class BatchReading(AssignmentCalls, ABC):
         found: list[tuple[TopicPartition, list[Columns]]] = []
 
         def take(chunk: Chunk) -> bool:
-            # No more than what is handed out next: a commit must not be of what comes after it.
+            # Take only what is returned next: a commit must not cover what comes after it.
             parts = chunk.take_columns(max_records, WORTH_A_TABLE)
             if parts:
                 found.append((chunk.partition, parts))

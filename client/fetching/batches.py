@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ottla.protocol.records.columns import Columns
 
 
-# What a record costs at least once it is an object: a batch of a few compressed kilobytes can hold
-# tens of millions.
+# The least memory of a record object: a batch of a few compressed kilobytes can hold tens of
+# millions of records.
 OBJECT_BYTES_MIN = 128
 
 
@@ -159,17 +159,17 @@ class FetchedBatch:
 
 
 def columns_from(columns: Columns, offset: int) -> Columns:
-    """The records at that offset and after it."""
+    """Return the records from that offset on."""
     return columns.slice(bisect_left(_offsets(columns), offset), columns.count)
 
 
 def columns_before(columns: Columns, offset: int) -> Columns:
-    """The records before that offset."""
+    """Return the records before that offset."""
     return columns.slice(0, bisect_left(_offsets(columns), offset))
 
 
 def last_offset(columns: Columns) -> int:
-    """The offset of the last record; the columns must not be empty."""
+    """Return the offset of the last record; the columns must not be empty."""
     return _offsets(columns)[columns.count - 1]
 
 

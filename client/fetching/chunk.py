@@ -1,7 +1,7 @@
-"""What one fetch brought for one partition, on its way to the application.
+"""The data of one fetch for one partition, until the application takes it.
 
-Batches are looked at when they arrive, their records only when they are taken: checking,
-decompressing and decoding happen in the application's turn, at its pace, a batch at a time.
+Batch headers are read on arrival, records only when they are taken: checking, decompressing and
+decoding happen in the application's turn, at its pace, a batch at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Enough(NamedTuple):
-    """So many records, or so many bytes of batches: whichever is reached first."""
+    """A number of records and of bytes, whichever is reached first."""
 
     records: int
     size_bytes: int
@@ -36,9 +36,10 @@ EVERYTHING = Enough(sys.maxsize, sys.maxsize)
 
 
 class Chunk:
-    """Taken from front to back, once. ``position`` is the offset after what was taken, and
-    ``next_offset`` the one after the last whole batch, None if there is not one; ``last_epoch`` is
-    the leader epoch of that batch."""
+    """Taken from front to back, once. Owned by one fetcher.
+
+    ``position`` is the offset after what was taken, and ``next_offset`` the one after the last
+    whole batch, None if there is none; ``last_epoch`` is the leader epoch of that batch."""
 
     __slots__ = (
         "_batches",
@@ -60,7 +61,7 @@ class Chunk:
         aborted: list[Aborted] | None,
         config: ConsumerConfig,
     ) -> None:
-        """Raises KafkaError if the data does not even begin with a record batch."""
+        """Raises KafkaError if the data does not begin with a record batch."""
         self.partition = want.partition
         self.turn = want.turn
         self.position = want.offset
@@ -72,12 +73,12 @@ class Chunk:
                 if batch.next_offset > want.offset:
                     self._batches.append((batch, is_visible))
         except KafkaError:
-            # What is good before the damage is worth having; the damage will be met again.
+            # Keep the good batches before the damage; a later fetch meets the damage again.
             if not self._batches:
                 raise
         self.next_offset = self._batches[-1][0].next_offset if self._batches else None
         self.last_epoch = self._batches[-1][0].leader_epoch if self._batches else -1
-        # The batch whose records are being taken, its records, and the next of them.
+        # The batch whose records are being taken, its records, and the index of the next one.
         self._opened: RecordBatch | None = None
         self._records: list[ConsumerRecord] = []
         self._next_index = 0
@@ -88,8 +89,9 @@ class Chunk:
         return self._opened is None and not self._batches
 
     def take_batch(self) -> FetchedBatch | None:
-        """What is left of the batch at hand, or the next visible one; None at the end. It is not
-        looked into: damage comes out when the application does."""
+        """Take the rest of the current batch, or the next visible one; None at the end.
+
+        The batch is not decoded: damage raises when the application opens it."""
         batch = self._opened if self._opened is not None else self._next_visible()
         if batch is None:
             return None
@@ -98,7 +100,7 @@ class Chunk:
         return found
 
     def take(self, count: int) -> list[ConsumerRecord]:
-        """The next records, at most that many; none only at the end.
+        """Take the next records, at most that many; none only at the end.
 
         Raises RequestRefused with CORRUPT_MESSAGE, and then has not moved past the damage."""
         found: list[ConsumerRecord] = []
@@ -107,7 +109,7 @@ class Chunk:
                 if self._opened is None and not self._open_next():
                     break
             except RequestRefused:
-                # The good ones first; the application hears of the rest when it comes back.
+                # Return the good records first; the next call raises.
                 if found:
                     break
                 raise
@@ -115,17 +117,18 @@ class Chunk:
         return found
 
     def take_columns(self, count: int, enough: Enough = EVERYTHING) -> list[Columns]:
-        """The next records as columns, one for each batch: whole batches where that many are
-        wanted, and no more of them once there are ``enough``. Raises as ``take``."""
+        """Take the next records as columns, one for each batch; stop once there are ``enough``.
+
+        Batches stay whole if that many records are wanted. Raises as ``take``."""
         found: list[Columns] = []
         stop, size_bytes = max(count - enough.records, 0), 0
         while count > stop and size_bytes < enough.size_bytes:
             batch = self._opened if self._opened is not None else self._next_visible()
             if batch is None or (found and batch.size_bytes >= enough.size_bytes):
-                # What is enough by itself would only be copied for the sake of what is before it.
+                # A large batch would be copied only to join it to the smaller ones before it.
                 break
             fetched = FetchedBatch(self.partition, batch, self.position, self._config)
-            # One that is surely taken to its end is not decoded again.
+            # The last use of this batch, so its buffer may be overwritten.
             is_last = batch.record_count <= count
             try:
                 columns = fetched.last_columns() if is_last else fetched.columns()
@@ -136,7 +139,7 @@ class Chunk:
             if columns.count <= count:
                 self._leave(batch)
             elif found:
-                # It comes whole the next time: cutting it would mean to decode it twice.
+                # Returned whole next time: cutting it would decode it twice.
                 break
             else:
                 columns = columns.slice(0, count)
@@ -171,7 +174,7 @@ class Chunk:
         return True
 
     def _next_visible(self) -> RecordBatch | None:
-        """The first batch that may be shown, left in its place; those before it are passed."""
+        """Return the first visible batch, without removing it; drop hidden ones before it."""
         while self._batches:
             batch, is_visible = self._batches[0]
             if is_visible:
@@ -180,7 +183,7 @@ class Chunk:
         return None
 
     def _leave(self, batch: RecordBatch) -> None:
-        """The batch, which is the first, has been taken to its end."""
+        """Remove the first batch, which has been taken to its end."""
         assert self._batches[0][0] is batch
         self._batches.popleft()
         self.position = batch.next_offset

@@ -1,7 +1,8 @@
-"""What the application has been given, and what of it it has finished with. Pure.
+"""Tracks the records that the application was given, and which of them it has finished. Pure.
 
-It has finished with everything it was given when it asks for more; who iterates, with each record
-when it asks for the next. Positions alone cannot tell: they are past whatever has left the buffer.
+An application that polls has finished everything it was given when it polls again; one that
+iterates has finished a record when it asks for the next. Positions do not tell: they are past all
+records that have left the buffer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ReturnedRecord(Protocol):
-    """A record, as far as it matters here."""
+    """The part of a record that matters here."""
 
     @property
     def topic(self) -> str: ...
@@ -32,8 +33,8 @@ Record = TypeVar("Record", bound=ReturnedRecord)
 class Iteration(Generic[Record]):
     """Records that are handed out one by one.
 
-    A blocking program takes them in its own thread, and may be interrupted from the event loop's
-    in the midst of it. So there is one queue, and whoever gets a record out of it has it."""
+    A blocking program takes them in its own thread, and the event loop's thread may interrupt that.
+    So there is one queue, and each record goes to the one thread that pops it."""
 
     __slots__ = ("_waiting", "records")
 
@@ -43,7 +44,7 @@ class Iteration(Generic[Record]):
 
     @property
     def count(self) -> int:
-        """How many have been handed out."""
+        """The number of records handed out."""
         return len(self.records) - len(self._waiting)
 
     def __iter__(self) -> Iterator[Record]:
@@ -52,15 +53,15 @@ class Iteration(Generic[Record]):
             try:
                 record = take()
             except IndexError:
-                # Somebody else has taken the last one meanwhile.
+                # The other thread has taken the last one.
                 return
             yield record
 
     def end(self) -> int:
         """Hand out no more; return how many have been.
 
-        From the other end, so that whoever takes at the same moment gets the next record and none
-        behind it."""
+        Pops from the other end: a thread that takes at the same moment gets the next record, and
+        none behind it."""
         left_count = 0
         while self._waiting:
             try:
@@ -71,7 +72,7 @@ class Iteration(Generic[Record]):
         return len(self.records) - left_count
 
     def firsts(self, index: int) -> dict[TopicPartition, int]:
-        """For each partition the offset of its first record from that index on."""
+        """Return the offset of the first record from that index on, for each partition."""
         found: dict[TopicPartition, int] = {}
         for record in self.records[index:]:
             found.setdefault(TopicPartition(record.topic, record.partition), record.offset)
@@ -85,28 +86,28 @@ class ReturnedRecords:
 
     def __init__(self) -> None:
         self._iteration: Iteration[Any] | None = None
-        # Where what has been handed out, and may be in work, begins.
+        # The first offset of each partition that was handed out and may be unfinished.
         self._unfinished: dict[TopicPartition, int] = {}
-        # What the application has said itself, by a commit.
+        # The offsets that the application has committed itself.
         self._settled: dict[TopicPartition, int] = {}
         self._seen_count = 0
 
     def finish(self) -> None:
-        """The application asks for more."""
+        """Record that the application asks for more, so it has finished what it was given."""
         self._end_iteration()
         self._unfinished.clear()
         self._settled.clear()
 
     def settle(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """The application says that it has finished with all that it was given before these."""
+        """Record that the application has finished everything before these offsets."""
         self._settled.update(offsets)
 
     def take(self, partition: TopicPartition, offset: int) -> None:
-        """From this offset on it is given more of the partition."""
+        """Record that the application is given records of the partition from this offset on."""
         self._unfinished.setdefault(partition, offset)
 
     def iterate(self, records: Sequence[Record]) -> Iteration[Record]:
-        """What it was given last is handed out one by one."""
+        """Hand out these records, which were taken last, one by one."""
         self._end_iteration()
         self._unfinished.clear()
         iteration = self._iteration = Iteration(records)
@@ -119,32 +120,32 @@ class ReturnedRecords:
             iteration.end()
 
     def interrupt(self) -> dict[TopicPartition, int]:
-        """Hand out no more of what waits; the answer says where that begins."""
+        """Stop the iteration; return the first offset of each partition that was not handed out."""
         iteration, self._iteration = self._iteration, None
         if iteration is None:
             return {}
         count = iteration.end()
         if count:
-            # The last one is in work.
+            # The application may still process the last one.
             last = iteration.records[count - 1]
             self._unfinished[TopicPartition(last.topic, last.partition)] = last.offset
         return iteration.firsts(count)
 
     def has_progressed(self) -> bool:
-        """Whether a record has been handed out, by iteration, since this was asked last."""
+        """Return whether the iteration has handed out a record since the last call."""
         before = self._seen_count
         if self._iteration is not None:
             self._seen_count = self._iteration.count
         return self._iteration is not None and self._seen_count > before
 
     def waiting(self) -> dict[TopicPartition, int]:
-        """Where what has left the buffer, and has not been handed out, begins."""
+        """Return the first offsets of records that left the buffer and were not handed out."""
         return {} if self._iteration is None else self._iteration.firsts(self._iteration.count)
 
     def unfinished(self) -> dict[TopicPartition, int]:
-        """Where what the application may not have finished with begins."""
+        """Return the first offsets that the application may not have finished."""
         iteration, found = self._iteration, self._unfinished
         if iteration is not None:
             found = iteration.firsts(max(0, iteration.count - 1))
-        # An automatic commit must not take back what the application has committed.
+        # An automatic commit must not move the application's own commit back.
         return {where: max(first, self._settled.get(where, 0)) for where, first in found.items()}

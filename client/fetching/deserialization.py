@@ -1,6 +1,7 @@
-"""What a consumer does to records before the application gets them: deserializers, interceptors.
+"""Applies a consumer's deserializers and interceptors to records before the application gets them.
 
-Made only where a configuration names some, so that other consumers pay for a comparison with None.
+Created only if the configuration has some, so that other consumers pay for one comparison with
+None.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reading:
-    """What happens to records before the application gets them."""
+    """Applies the configured deserializers and interceptors. Owned by one consumer."""
 
     __slots__ = ("_interceptors", "_key", "_value")
 
@@ -34,7 +35,7 @@ class Reading:
     def read(
         self, records: list[ConsumerRecord]
     ) -> tuple[list[ConsumerRecord[Any, Any]], DeserializationFailed | None]:
-        """The records up to the first that cannot be read, and why it cannot."""
+        """Return the records up to the first that cannot be deserialized, and its error."""
         done: list[ConsumerRecord[Any, Any]] = []
         failure: DeserializationFailed | None = None
         for record in records:
@@ -48,7 +49,7 @@ class Reading:
     def intercepted(
         self, records: list[ConsumerRecord[Any, Any]]
     ) -> list[ConsumerRecord[Any, Any]]:
-        """What the interceptors make of them."""
+        """Return what the interceptors make of the records."""
         for interceptor in self._interceptors:
             records = interceptor.on_consume(records)
         return records
@@ -72,7 +73,7 @@ class Reading:
 def commit_listener(
     config: ConsumerConfig,
 ) -> Callable[[Mapping[TopicPartition, int]], None] | None:
-    """Whom to tell of offsets that are stored, None if nobody wants to know."""
+    """Return the callback for stored offsets, None if there are no interceptors."""
     interceptors = config.interceptors
     if not interceptors:
         return None
@@ -88,7 +89,7 @@ def commit_listener(
 
 
 def reading(config: ConsumerConfig) -> Reading | None:
-    """What there is to do with records that are read, None if there is nothing."""
+    """Return the configured deserializers and interceptors, None if there are none."""
     if config.interceptors or config.key_deserializer or config.value_deserializer:
         return Reading(config)
     return None

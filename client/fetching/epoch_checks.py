@@ -1,8 +1,8 @@
-"""After a change of leaders: whether the new one's log still holds what was read (KIP-320).
+"""Checks after a leader change whether the new leader's log still has what was read (KIP-320).
 
-A leader that was not in sync has another past. Whoever goes on at the offset it has reached would
-pass over records there without a word, or be told that the offset does not exist. A topic that was
-deleted and made again has another past altogether; its epochs begin anew, so its id tells.
+The log of a leader that was not in sync may differ. A consumer that continued at its offset would
+silently skip records there, or get OFFSET_OUT_OF_RANGE. The log of a topic that was deleted and
+recreated differs entirely; since its epochs restart, the topic id shows that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Before version 3 it is for brokers alone.
+# Before version 3 only brokers may send it.
 OFFSET_FOR_LEADER_EPOCH = declare(
     ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, 3, 4
 )
@@ -44,8 +44,8 @@ CONSUMER_REPLICA_ID = -1
 
 
 class EpochQuery(NamedTuple):
-    """Where the epoch ends that was read last, up to ``offset``, in the log of the leader of
-    ``leader_epoch``."""
+    """Asks the leader of ``leader_epoch`` where ``epoch``, the last one read up to ``offset``, ends
+    in its log."""
 
     turn: int
     offset: int
@@ -54,7 +54,7 @@ class EpochQuery(NamedTuple):
 
 
 class Reactions(NamedTuple):
-    """What the fetcher does about answers: that all is well is no business of its."""
+    """The fetcher's callbacks for bad results; good ones need none."""
 
     truncated: Callable[[TopicPartition, int], None]
     replaced: Callable[[TopicPartition], None]
@@ -75,7 +75,7 @@ class EpochChecks:
     def passed(
         self, node_id: int, connection: Connection, partitions: list[TopicPartition]
     ) -> list[TopicPartition]:
-        """Those that may be fetched from this broker; it is asked about the others."""
+        """Return the partitions that may be fetched from this broker; query it about the others."""
         partitions = [where for where in partitions if self._is_same_topic(where)]
         wanted: dict[TopicPartition, EpochQuery] = {}
         for where in partitions:
@@ -98,8 +98,10 @@ class EpochChecks:
         return [where for where in partitions if where not in wanted]
 
     def _is_same_topic(self, where: TopicPartition) -> bool:
-        """Whether the topic is the one that was read; else the position is reset, unless it is
-        pinned: then whoever told us of the topic may be behind, and nothing is read meanwhile."""
+        """Return whether the topic is the one that was read; if not, reset the position.
+
+        A pinned position is not reset: the broker behind the metadata may be stale, so reading
+        pauses."""
         place, topic = self._positions[where], self._cluster.metadata.topics[where.topic]
         if ZERO_UUID not in (place.pinned_id, topic.topic_id) and topic.topic_id != place.pinned_id:
             self._cluster.mark_stale()
@@ -121,7 +123,7 @@ class EpochChecks:
         return False
 
     def _ask_leaders(self, wanted: dict[TopicPartition, EpochQuery]) -> bool:
-        """Only leaders know; whether all of these were with theirs already."""
+        """Return whether all of these read from their leaders; move the others there."""
         places = [self._positions[where] for where in wanted]
         astray = [place for place in places if place.read_replica is not None]
         for place in astray:
@@ -161,8 +163,8 @@ class EpochChecks:
             return
         for where, one in asked.items():
             place = self._positions.get(where)
-            # What the leader of before had sent by then may have moved the position on, and it
-            # is from another epoch: that has to be asked for anew.
+            # A response of the previous leader may have moved the position on meanwhile, to another
+            # epoch: that needs a new query.
             if place is not None and (place.turn, place.fetch_offset) == (one.turn, one.offset):
                 self._settle(where, one, ends.get(where))
 
@@ -176,7 +178,7 @@ class EpochChecks:
             self._reactions.again_later(where, asked.turn)
             return
         place = self._positions[where]
-        # A leader that cannot say, or may not say it to us, will answer the fetch as ever.
+        # A leader that cannot answer, or refuses this client, still serves the fetch.
         is_told = end is not None and code is ErrorCode.NONE and end.end_offset >= 0
         if end is not None and is_told and end.end_offset < place.fetch_offset:
             self._reactions.truncated(where, end.end_offset)

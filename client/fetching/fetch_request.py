@@ -1,4 +1,4 @@
-"""Positions to Fetch requests, and Fetch answers to parts per partition."""
+"""Builds Fetch requests from positions, and reads Fetch responses by partition."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ if TYPE_CHECKING:
     from ottla.client.settings.config import ConsumerConfig
     from ottla.wire.connection import Connection
 
-# 18 only adds what followers say.
+# 18 only adds fields of followers.
 FETCH = declare(ApiKey.FETCH, FetchRequest, FetchResponse, 4, 17)
 # The last version that names topics instead of giving their ids.
 LAST_BY_NAME = 12
 FRAMING_BYTES_MAX = 1024 * 1024
-# A broker keeps a limited number of sessions; fewer partitions than these are said quickly.
+# A broker keeps a limited number of sessions; fewer partitions than this make small requests.
 SESSION_PARTITIONS_MIN = 8
 
 
 class WantedPartition(NamedTuple):
-    """What one partition is asked for; ``turn`` is handed back with the answer, and so is the
-    epoch of the leader at that time, and whether another replica is asked in its place."""
+    """One partition's part of a fetch request.
+
+    ``turn``, the leader's epoch at that time and ``is_of_replica`` (the broker is not the leader)
+    are handed back with the answer."""
 
     partition: TopicPartition
     turn: int
@@ -54,7 +56,7 @@ class WantedPartition(NamedTuple):
 
 
 def answer_room_bytes(config: ConsumerConfig) -> int:
-    """How many bytes of records fit an answer, beside what stands between them."""
+    """Return how many bytes of records fit into a response, beside its framing."""
     limit_bytes = config.response_bytes_max
     return max(1, limit_bytes - min(limit_bytes // 8, FRAMING_BYTES_MAX))
 
@@ -67,9 +69,9 @@ def build_request(
     *,
     by_leader: bool = False,
 ) -> FetchRequest:
-    """One request to the leader of these partitions; in a session it says what has changed.
+    """Build one request for these partitions of a broker; in a session it has only what changed.
 
-    ``by_leader``: it shall answer itself, however near another replica is."""
+    ``by_leader``: the leader shall not refer the consumer to a nearer replica."""
     asked = {}
     for want in wanted:
         view = metadata.topics.get(want.partition.topic)
@@ -113,7 +115,7 @@ def build_request(
 def version_for(
     connection: Connection, wanted: list[WantedPartition], metadata: ClusterMetadata
 ) -> int:
-    """The newest version that can name the topics of all that is wanted."""
+    """Return the newest version that can name all wanted topics."""
     version = connection.version_of(FETCH)
     for want in wanted:
         view = metadata.topics.get(want.partition.topic)
@@ -125,7 +127,7 @@ def version_for(
 def parts_of(
     wanted: list[WantedPartition], metadata: ClusterMetadata, response: FetchResponse
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
-    """Each partition's part of the answer; a topic that was not asked for is left out."""
+    """Yield each partition's part of the response; topics that were not asked for are left out."""
     names: dict[bytes, str] = {}
     for want in wanted:
         view = metadata.topics.get(want.partition.topic)

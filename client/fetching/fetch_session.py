@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NO_SESSION = 0
 FIRST_EPOCH = 0
-# The request stands for itself, and a session of that id ends.
+# A request outside of sessions, which ends the session of that id.
 FINAL_EPOCH = -1
 EPOCH_MAX = (1 << 31) - 1
 SESSION_ERRORS = frozenset(
@@ -34,7 +34,7 @@ SESSION_ERRORS = frozenset(
 
 
 class RequestedPartition(NamedTuple):
-    """What a request says about one partition."""
+    """A request's fields for one partition."""
 
     offset: int
     limit_bytes: int
@@ -43,7 +43,7 @@ class RequestedPartition(NamedTuple):
 
 
 class SessionDelta(NamedTuple):
-    """What the next request has in it. ``forgotten`` are left out from now on."""
+    """The session's part of the next request. ``forgotten`` partitions leave the session."""
 
     session_id: int
     session_epoch: int
@@ -52,7 +52,7 @@ class SessionDelta(NamedTuple):
 
 
 class ConsumerFetchSession:
-    """Owned by one consumer, for one connection to a broker."""
+    """Owned by one fetcher, for one connection to a broker."""
 
     __slots__ = ("_epoch", "_session_id", "_told", "_uses_ids")
 
@@ -68,7 +68,7 @@ class ConsumerFetchSession:
         return self._epoch != FIRST_EPOCH
 
     def next(self, asked: Mapping[TopicPartition, RequestedPartition]) -> SessionDelta:
-        """What to say so that the broker answers for exactly these."""
+        """Return the request that makes the broker answer for exactly these partitions."""
         uses_ids = all(one.topic_id != ZERO_UUID for one in asked.values())
         if uses_ids is not self._uses_ids:
             # One session must not mix names and ids (FETCH_SESSION_TOPIC_ID_ERROR).
@@ -85,12 +85,12 @@ class ConsumerFetchSession:
         return SessionDelta(self._session_id, self._epoch, changed, forgotten)
 
     def end(self) -> SessionDelta | None:
-        """A request that stands for itself is about to be sent: what it says of the session."""
+        """End the session with a request outside of it; return the session fields, None if there is none."""
         ended, self._session_id, self._epoch = self._session_id, NO_SESSION, FIRST_EPOCH
         return None if ended == NO_SESSION else SessionDelta(ended, FINAL_EPOCH, [], [])
 
     def answered(self, code: ErrorCode, session_id: int) -> None:
-        """The broker has answered; both as they stand in the answer."""
+        """Take the code and session id of the response."""
         if code is not ErrorCode.NONE or session_id == NO_SESSION:
             self._session_id, self._epoch = NO_SESSION, FIRST_EPOCH
         elif self.is_incremental and session_id == self._session_id:
@@ -99,5 +99,5 @@ class ConsumerFetchSession:
             self._session_id, self._epoch = session_id, 1
 
     def lost(self) -> None:
-        """No answer will come: what the broker has made of the request is not known."""
+        """Record that no response will come: the broker may have processed the request."""
         self._epoch = FIRST_EPOCH

@@ -1,6 +1,6 @@
-"""What has come for a consumer: chunks that wait for the application, and what has gone wrong.
+"""Holds a consumer's fetched chunks and failures until the application takes them.
 
-Here answers become positions, chunks and failures; when to ask whom is the fetcher's business.
+It turns responses into positions, chunks and failures; the fetcher decides what to fetch and when.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RESET_TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
-# Answers that mean nothing but "try again in a moment", beside those that are retriable anyway.
+# Transient codes that are not marked as retriable.
 PASSING = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND})
 
 
@@ -53,9 +53,9 @@ class Arrivals:
         self.chunks: deque[Chunk] = deque()
         # Set when there is something to take: a chunk or a failure.
         self.arrived = asyncio.Event()
-        # Each with the place that it is about, and the turn that it had, if it is about one.
+        # Each with its partition and turn, if it is about one.
         self._failures: deque[tuple[BaseException, tuple[TopicPartition, int] | None]] = deque()
-        # What has ended all this, if anything has.
+        # The exception that has ended the fetcher, if any.
         self._crash: BaseException | None = None
         self._cluster = router.cluster
         self._config = config
@@ -66,25 +66,27 @@ class Arrivals:
         self._has_moved = False
 
     def wake(self) -> None:
-        """Something has changed that may allow another fetch, also beside one under way."""
+        """Pump again, and allow a second fetch from a broker that has one in flight."""
         self._has_moved = True
         self._wake.set()
 
     def has_room(self) -> None:
-        """The application has taken a chunk. That concerns no partition that a fetch under way
-        has left out: there is none as long as one of the broker's partitions is full."""
+        """Pump again after the application has taken a chunk.
+
+        That needs no second fetch: while a partition of a broker is full, no fetch from it is in
+        flight that left the partition out."""
         self._wake.set()
 
     def raise_failure(self) -> None:
-        """Raise what has gone wrong since the last call, one thing at a time.
+        """Raise the oldest failure since the last call.
 
-        What is about a place that the consumer has left meanwhile tells nobody anything: between
-        ``assign`` and ``seek`` a partition has no position, for whoever may look at it then."""
+        Failures of positions that the consumer has left are dropped: between ``assign`` and
+        ``seek`` a partition may have reported that it has no position."""
         self._drop_stale_failures()
         if self._failures:
             raise self._failures.popleft()[0]
         if self._crash is not None:
-            # Whoever goes on after the failure itself would wait for ever.
+            # A caller that continues after the failure itself would wait for ever.
             raise ClientClosed(f"the consumer has stopped: {self._crash}")
 
     def _drop_stale_failures(self) -> None:
@@ -96,18 +98,18 @@ class Arrivals:
         )
 
     def drop_stale_chunks(self) -> None:
-        """Forget what has arrived for places that the consumer has left."""
+        """Drop chunks of positions that the consumer has left."""
         self.chunks = deque(chunk for chunk in self.chunks if self.is_current(chunk))
 
     def is_current(self, chunk: Chunk) -> bool:
-        """Whether the chunk belongs to the place where the consumer is."""
+        """Return whether the chunk belongs to the partition's current turn."""
         place = self.positions.get(chunk.partition)
         return place is not None and place.turn == chunk.turn
 
     def _on_oversize(
         self, node_id: int, error: AnswerTooLarge, wanted: list[WantedPartition]
     ) -> None:
-        """One of these has a batch that is too large; it is left alone once it is found."""
+        """Find the partition with a batch that is too large, and stop fetching it."""
         if len(wanted) > 1:
             self._oversize.suspect(node_id, [want.partition for want in wanted])
             return
@@ -120,7 +122,7 @@ class Arrivals:
             place.hold()
 
     def _failed(self, want: WantedPartition) -> None:
-        """There is no answer, or none that is of use."""
+        """Retry later: there is no response, or no usable one."""
         place = place_asked(self.positions, *want[:3])
         if place is not None:
             if want.is_of_replica:
@@ -138,11 +140,11 @@ class Arrivals:
         place.last_stable_offset = part.last_stable_offset
         place.log_start_offset = part.log_start_offset
         if part.preferred_read_replica >= 0:
-            # Its leader gives us nothing as long as a nearer replica has it.
+            # The leader sends no records while a nearer replica has them.
             place.read_replica = part.preferred_read_replica
             place.read_replica_until_ms = self._clock.now_ms() + self._config.metadata_max_age_ms
             if place.read_replica not in self._cluster.metadata.brokers:
-                # It is new, or gone; the leader would go on sending us there.
+                # The replica is new or gone; the leader would keep referring the consumer to it.
                 place.leave_replica(self._clock.now_ms())
                 self._cluster.mark_stale()
         records = part.records
@@ -170,7 +172,7 @@ class Arrivals:
         self.arrived.set()
 
     def _on_torn(self, want: WantedPartition, size_bytes: int) -> None:
-        """Not one batch is whole: the broker cut the first at the limit (LOG-13)."""
+        """Grow the limit: the broker cut the first batch at it (LOG-13)."""
         if not self.positions.grow_limit(want.partition):
             self.fail(
                 RequestRefused.for_partition(
@@ -194,8 +196,8 @@ class Arrivals:
             if place.chunk_count == 0 and is_of_leader and not want.is_of_replica:
                 self._reset(where, want.offset)
             else:
-                # What is buffered is still good, and a follower, or who was leader, may have less:
-                # asked again, the leader will say it afterwards.
+                # Buffered data is still good, and a follower or former leader may have less: a
+                # fetch from the leader decides afterwards.
                 self._failed(want)
             return
         if code.refresh_metadata or code is ErrorCode.UNKNOWN_LEADER_EPOCH:
@@ -205,7 +207,7 @@ class Arrivals:
         self._failed(want)
 
     def _reset(self, where: TopicPartition, offset: int | None) -> None:
-        """There is no position, or it is out of range: do what the policy says."""
+        """Apply the reset policy: there is no position, or it is out of range."""
         timestamp = RESET_TIMESTAMPS.get(self._config.offset_reset)
         if timestamp is not None:
             self.positions.seek_timestamp(where, timestamp)
@@ -213,11 +215,11 @@ class Arrivals:
             self.wake()
             return
         self.fail(NoOffset(where, offset), where)
-        # Until the application seeks: asking again could only say the same.
+        # Until the application seeks: a retry would give the same result.
         self.positions[where].hold()
 
     def _truncated(self, where: TopicPartition, end: int) -> None:
-        """The new leader's log went another way before the position: go on where it did."""
+        """Continue where the new leader's log diverges, which is before the position."""
         place = self.positions[where]
         offset = place.fetch_offset if place.offset is None else place.offset
         if self._config.offset_reset == "none":
@@ -235,7 +237,7 @@ class Arrivals:
         self.drop_stale_chunks()
 
     def _replaced(self, where: TopicPartition) -> None:
-        """The topic was made again: nothing of what was read is in the log that is there now."""
+        """Apply the reset policy to a recreated topic, whose log has nothing that was read."""
         if self._config.offset_reset == "none":
             self._truncated(where, 0)
         else:
@@ -250,8 +252,9 @@ class Arrivals:
             self.positions.delay(where, self._clock.now_ms() + delay_ms)
 
     def fail(self, error: ClientError, where: TopicPartition | None = None) -> None:
-        """Let the application hear of it, once, however often it happens before it does; with a
-        partition only as long as the consumer stays where it is there."""
+        """Let the application's next call raise the error, once however often it occurs.
+
+        With a partition, only as long as the consumer stays at its position there."""
         self._drop_stale_failures()
         if all(str(known) != str(error) for known, _ in self._failures):
             about = None if where is None else (where, self.positions[where].turn)
@@ -259,7 +262,7 @@ class Arrivals:
         self.arrived.set()
 
     def crash(self, failure: BaseException) -> None:
-        """The consumer cannot go on."""
+        """Stop the consumer with this failure."""
         logger.error("the consumer stops: %s", failure, exc_info=failure)
         self._crash = failure
         self._failures.append((failure, None))

@@ -1,8 +1,8 @@
-"""The consumer's second half: keeps a little data ready for every partition.
+"""Fetches ahead: keeps a little data ready for every partition of a consumer.
 
-One task pumps; each broker has at most one fetch under way, and one beside it for partitions that
-have moved meanwhile. The partitions to fetch, the positions and what an answer means for them are
-the business of ``state``. What has arrived waits in ``chunks`` until the application takes it.
+One task pumps; each broker has at most one fetch in flight, and a second one for partitions that
+have moved meanwhile. ``Positions`` decides which partitions to fetch. Fetched data waits in
+``chunks`` until the application takes it.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Fetcher(Arrivals):
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Begin to fetch what is assigned."""
+        """Begin to fetch the assigned partitions."""
         self._upkeep.run(self._run(), "consumer")
 
     async def stop(self) -> None:
-        """End. What has arrived and was not taken is dropped; positions stay what they are."""
+        """End. Chunks that were not taken are dropped; positions stay."""
         await self._upkeep.stop()
         if self._timer is not None:
             self._timer.cancel()
@@ -86,7 +86,7 @@ class Fetcher(Arrivals):
             lane.pool.close()
 
     def receive_ahead(self) -> None:
-        """The event loop will not run for a while: see ``Connection.receive_ahead``."""
+        """Prepare for a pause of the event loop: see ``Connection.receive_ahead``."""
         self._first.pool.receive_ahead()
         self._beside.pool.receive_ahead()
 
@@ -129,7 +129,7 @@ class Fetcher(Arrivals):
     def _fetch_from(self, node_id: int, partitions: list[TopicPartition], now_ms: float) -> None:
         positions = self.positions
         if any(map(positions.is_full, partitions)):
-            # What has moved is looked at again when there is room.
+            # Moved partitions are checked again when there is room.
             self._has_moved = self._has_moved or self._first.is_taken(node_id)
             return
         ready = [where for where in partitions if positions.fetchable(where, now_ms)]
@@ -162,14 +162,14 @@ class Fetcher(Arrivals):
         if not wanted:
             return
         is_first = lane is self._first
-        # A session is one row of requests; what is asked beside stands for itself.
+        # A session is one sequence of requests; the second fetch is outside of it.
         session = session_of(self._sessions, node_id, connection) if is_first else None
         request = build_request(wanted, metadata, self._config, session, by_leader=by_leader)
         if not is_first:
             wait_ms = int(lane.wait_ms(node_id, wanted))
             request.max_wait_ms = min(request.max_wait_ms, wait_ms)
         if alone is not None:
-            # The others wait for it.
+            # The other partitions wait for this one.
             request.max_wait_ms = 0
         version = version_for(connection, wanted, metadata)
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_wait_ms
@@ -212,7 +212,7 @@ class Fetcher(Arrivals):
         session.answered(code, response.session_id)
         if code is not ErrorCode.NONE:
             if code in SESSION_ERRORS and was_incremental:
-                # The next request says everything again, at once.
+                # The next request has all partitions again, at once.
                 return
             for want in wanted:
                 self._on_error(want, code, connection)
@@ -246,7 +246,7 @@ class Fetcher(Arrivals):
 
 
 def session_of(sessions: Sessions, node_id: int, connection: Connection) -> ConsumerFetchSession:
-    """The session of that connection: another one may lead to a broker that was restarted."""
+    """Return the connection's session: a new connection may lead to a restarted broker."""
     known = sessions.get(node_id)
     if known is None or known[0] is not connection:
         known = sessions[node_id] = connection, ConsumerFetchSession()

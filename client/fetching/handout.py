@@ -1,7 +1,7 @@
-"""What a consumer hands out, against what its application has finished with.
+"""Hands out a consumer's records, and computes the positions that may be committed.
 
-Positions are past everything that has left the buffer. Whatever was not handed out after all, or
-may be in work, begins earlier; here that is known, and put back where it must be.
+Positions are past all records that have left the buffer. Records that were not handed out, or may
+be unfinished, begin earlier; they are known here, and put back if needed.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class RecordHandout:
         self._positions = fetcher.positions
 
     def interrupt(self) -> None:
-        """Hand out no more of what the iteration holds; it is fetched again when it is wanted."""
+        """Stop the iteration; its remaining records are fetched again when they are wanted."""
         self._put_back(self.handed.interrupt())
 
     def rewind(self) -> None:
-        """Whatever may be in work has not been read."""
+        """Go back to the first records that the application may not have finished."""
         self._put_back({**self.handed.interrupt(), **self.handed.unfinished()})
 
     def settle(self, positions: Mapping[TopicPartition, Committed]) -> None:
-        """The application commits these by itself: it has finished with what is before them."""
+        """Record the application's own commit: it has finished all before these positions."""
         places = self._positions
         known = {where: place for where in positions if (place := places.get(where)) is not None}
         self.handed.settle(
@@ -54,11 +54,11 @@ class RecordHandout:
             self._fetcher.wake()
 
     def given(self) -> dict[TopicPartition, Committed]:
-        """All positions, after what the application was given."""
+        """Return all positions, after the records that the application was given."""
         return self._positions_but(self.handed.waiting())
 
     def finished(self) -> dict[TopicPartition, Committed]:
-        """All positions, after what the application has certainly finished with."""
+        """Return all positions, after the records that the application has certainly finished."""
         return self._positions_but(self.handed.unfinished())
 
     def _positions_but(

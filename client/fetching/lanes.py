@@ -1,10 +1,10 @@
-"""The two ways to fetch from a broker: one for all partitions, one for those that cannot wait.
+"""Limits fetches to two per broker: one for all partitions, one for those that cannot wait.
 
-A fetch is parked by its broker until there is data, for up to ``fetch_wait_ms``. Who is placed
-somewhere else meanwhile, or is to be read again, would begin only when that is over. Such
-partitions are asked for on a connection beside, where nothing is parked for long, since they may
-move again; the longer they have not, the longer. When the first fetch comes back it takes them
-along; where that asks for the same twice, one of both answers is dropped.
+A broker holds a fetch until there is data, for up to ``fetch_wait_ms``. A partition that moves or
+resumes in the meantime would have to wait for that. Such partitions are fetched on a second
+connection, where waits are short, since the partitions may move again; the waits grow while they do
+not. The first fetch includes them when it returns; if both ask for the same, one response is
+dropped.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ BESIDE_WAIT_GROWTH = 1.25
 
 
 class FetchLane:
-    """At most one fetch of each broker, on connections of its own. Owned by one fetcher."""
+    """At most one fetch from each broker, on connections of its own. Owned by one fetcher."""
 
     def __init__(self, cluster: ClusterClient, name: str) -> None:
         self.pool = OwnPool(cluster, name)
-        # What is asked for now: where in which turn, by the broker.
+        # The partitions in flight, with turn and offset, by broker.
         self._asked: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
-        # What was asked for last, and how long it was parked.
+        # The partitions of the last request, and its wait.
         self._last: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
         self._waits_ms: dict[int, float] = {}
 
     def is_taken(self, node_id: int) -> bool:
-        """Whether the broker's answer is waited for."""
+        """Return whether a fetch from the broker is in flight."""
         return node_id in self._asked
 
     def take(self, node_id: int, wanted: list[WantedPartition]) -> None:
-        """These are asked for now."""
+        """Record that these partitions are in flight."""
         self._asked[node_id] = {want.partition: (want.turn, want.offset) for want in wanted}
 
     def wait_ms(self, node_id: int, wanted: list[WantedPartition]) -> float:
-        """How long to have these parked, beside."""
+        """Return how long the broker may hold this second fetch, in milliseconds."""
         asked = {want.partition: (want.turn, want.offset) for want in wanted}
         wait_ms = BESIDE_WAIT_MS
         if self._last.get(node_id) == asked:
@@ -53,13 +53,13 @@ class FetchLane:
         return wait_ms
 
     def leave(self, node_id: int) -> None:
-        """There is an answer, or there will be none."""
+        """Record that the fetch has ended, with or without a response."""
         self._asked.pop(node_id, None)
 
     def missed(
         self, node_id: int, ready: list[TopicPartition], positions: Positions
     ) -> list[TopicPartition]:
-        """Those that are ready, and not asked for from where they are."""
+        """Return the ready partitions that are not being fetched from their current position."""
         asked = self._asked.get(node_id, {})
         return [
             where

@@ -1,5 +1,7 @@
-"""What is to be read and is not there: waited for, since it may be made at any moment, and told of
-once, since more often its name is mistyped."""
+"""Logs missing topics and partitions, once each.
+
+The reader waits for them, since they may be created at any moment; but more often a name is
+mistyped."""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_
 
 
 class Absences:
-    """Owned by one reader, which says what it misses."""
+    """Owned by one reader, which reports what it misses."""
 
     __slots__ = ("_metadata", "_told")
 
@@ -27,13 +29,13 @@ class Absences:
         self._told: set[object] = set()
 
     def miss_topic(self, name: str) -> None:
-        """Nothing is known of its partitions; perhaps nobody was asked yet."""
+        """Report a topic without known partitions; it may not have been looked up yet."""
         view = self._metadata.topics.get(name)
         if view is not None and view.error in GONE and not view.partitions:
             self._tell(name, f"topic {name!r} does not exist; it is waited for")
 
     def miss_partition(self, where: TopicPartition) -> None:
-        """It has no leader, or there is no such partition."""
+        """Report a partition that has no leader, or does not exist."""
         self.miss_topic(where.topic)
         view = self._metadata.topics.get(where.topic)
         if view is not None and view.partitions and where.partition not in view.partitions:

@@ -1,4 +1,4 @@
-"""Where in a topic to begin or to end: an offset, a time, or one of its two ends."""
+"""Parses positions in a topic: an offset, a time, or one of its two ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Spot(NamedTuple):
 
 
 def spot_of(moment: Moment, partition: int, wall_ms: int) -> Spot:
-    """Where that is in one partition. Raises ValueError with a sentence."""
+    """Return the moment's position in one partition. Raises ValueError with a sentence."""
     if isinstance(moment, Mapping):
         if partition not in moment:
             raise ValueError(f"there is no offset for partition {partition}")
@@ -72,13 +72,13 @@ def _timestamp(text: str, wall_ms: int) -> int:
 def _milliseconds(moment: datetime) -> int:
     if moment.tzinfo is None:
         moment = moment.astimezone()
-    # The first whole one that is not before it: what a record has is whole, and a record of this
-    # very millisecond is before a moment that is some microseconds into it.
+    # Rounded up: timestamps of records are whole milliseconds, and a record of this very
+    # millisecond is before a moment that is some microseconds into it.
     return _since_1970(-((_EPOCH - moment) // _MILLISECOND))
 
 
 def _since_1970(timestamp: int) -> int:
-    """Before 1970 there is nothing, and as a timestamp -1 would be the end."""
+    """Clamp times before 1970 to the beginning: -1 as a timestamp would be the end."""
     return timestamp if timestamp >= 0 else EARLIEST_TIMESTAMP
 
 

@@ -1,4 +1,4 @@
-"""Looking offsets up: the first, the last, or the first at or after a time."""
+"""Looks up offsets: the first, the last, or the first at or after a time."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
 
 LIST_OFFSETS = declare(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, 1, 10)
 CONSUMER_REPLICA_ID = -1
-# What is no time and has a meaning beside the two ends, and since which version: -3 asks for the
-# record of the highest timestamp (KIP-734), -4 and -5 where tiered logs meet (KIP-405, KIP-1005).
-# Brokers before would take it for a time, and answer with the first record.
+# Special timestamps beside the two ends, and their first versions: -3 asks for the record of the
+# highest timestamp (KIP-734), -4 and -5 for the bounds of tiered logs (KIP-405, KIP-1005). Older
+# brokers would take them for times, and answer with the first record.
 SPECIAL_VERSIONS = {-3: 7, -4: 8, -5: 9}
 SPECIAL_TIMESTAMP_MIN = min(SPECIAL_VERSIONS)
 
 
 class OffsetAt(NamedTuple):
-    """An offset and its record's timestamp; both -1 when there is no record that late. The
-    timestamp is -1 for the first and the last offset, too."""
+    """An offset and its record's timestamp; both -1 if there is no record that late.
+
+    The timestamp is -1 for the first and the last offset, too."""
 
     offset: int
     timestamp: int
 
 
 def check_times(times: Mapping[TopicPartition, int]) -> None:
-    """Raise TypeError or ValueError for what is no time to look up."""
+    """Raise TypeError or ValueError for values that cannot be looked up."""
     for time in by_partition("times", times).values():
         whole("a time in milliseconds", time, SPECIAL_TIMESTAMP_MIN)
 
@@ -54,10 +55,11 @@ def check_times(times: Mapping[TopicPartition, int]) -> None:
 async def list_offsets(
     router: Router, wanted: Mapping[TopicPartition, int], isolation: Isolation
 ) -> dict[TopicPartition, OffsetAt | ClientError]:
-    """Ask the leaders; a value is a timestamp in ms, -1 for the end, -2 for the beginning or one of
-    ``SPECIAL_VERSIONS``, which is UnsupportedByBroker where a leader does not know it.
+    """Ask the leaders for offsets, by partition.
 
-    The end is the high watermark, or the last stable offset with read_committed."""
+    A value is a timestamp in ms, -1 for the end, -2 for the beginning or one of
+    ``SPECIAL_VERSIONS``, which is UnsupportedByBroker if a leader does not know it. The end is the
+    high watermark, or the last stable offset with read_committed."""
     ask = partial(ask_leader, router, wanted, isolation)
     return await router.by_leader(wanted, ask, is_repeatable=True)
 
@@ -65,7 +67,7 @@ async def list_offsets(
 async def look_up(
     router: Router, positions: Positions, isolation: Isolation, now_ms: float
 ) -> list[tuple[TopicPartition, int, ClientError]]:
-    """Find the positions that are to be looked up; what could not be, with the turn it had."""
+    """Look up the positions that need it; return the failures with their turns then."""
     wanted = positions.to_look_up(now_ms)
     turns = {where: positions[where].turn for where in wanted}
     try:
@@ -92,7 +94,7 @@ async def ask_leader(
     connection: Connection,
     partitions: list[TopicPartition],
 ) -> dict[TopicPartition, OffsetAt | ClientError]:
-    """One request to the leader of these partitions."""
+    """Send one request to the leader of these partitions."""
     version = connection.version_of(LIST_OFFSETS)
     found: dict[TopicPartition, OffsetAt | ClientError] = {}
     topics: dict[str, ListOffsetsTopic] = {}

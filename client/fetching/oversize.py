@@ -1,8 +1,8 @@
-"""Which partition it is whose answer nobody has room for. Pure.
+"""Finds the partition whose fetch response exceeds the size limit. Pure.
 
-An answer that is too large closes its connection and does not say what is in it. The partitions it
-was about are asked for one at a time then, until each has answered or been found out: otherwise the
-same would be asked, and would come, for ever.
+A response that is too large closes its connection unread. The partitions of that request are then
+fetched one at a time, until each has answered or is identified: otherwise the same request and
+response would repeat for ever.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Oversize:
-    """Owned by one fetcher; all by the broker that was asked."""
+    """Owned by one fetcher; keeps its suspects by broker."""
 
     __slots__ = ("_suspects",)
 
@@ -24,11 +24,11 @@ class Oversize:
         self._suspects: dict[int, list[TopicPartition]] = {}
 
     def suspect(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """The answer about these was too large; each will be asked for alone."""
+        """Suspect these partitions after a response that was too large; fetch each alone."""
         self._suspects[node_id] = list(partitions)
 
     def alone(self, node_id: int, ready: list[TopicPartition]) -> TopicPartition | None:
-        """The one to ask for now, of those that can be; None if there is no suspicion."""
+        """Return the next suspect to fetch alone, or None."""
         left = [where for where in self._suspects.pop(node_id, ()) if where in ready]
         if not left:
             return None
@@ -36,7 +36,7 @@ class Oversize:
         return left[0]
 
     def answered(self, node_id: int, partitions: list[TopicPartition]) -> None:
-        """There is an answer about these, or the culprit is found."""
+        """Clear partitions that have answered, or were identified."""
         left = [where for where in self._suspects.pop(node_id, ()) if where not in partitions]
         if left:
             self._suspects[node_id] = left

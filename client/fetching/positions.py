@@ -1,8 +1,8 @@
-"""Where a consumer is in each of its partitions. Pure.
+"""Tracks a consumer's position in each of its partitions. Pure.
 
-Two offsets per partition: ``offset`` is what the application gets next, ``fetch_offset`` what is
-asked for next; they differ by what is buffered. Every jump starts a new ``turn``, and an answer to
-a fetch of an earlier turn is dropped: it belongs to a place the consumer has left.
+There are two offsets per partition: ``offset`` is the next for the application, ``fetch_offset``
+the next to fetch; the difference is buffered. Every jump starts a new ``turn``, and the response to
+a fetch of an earlier turn is dropped: the consumer has left that position.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 # Chunks that wait for the application: one being read, one ready behind it.
 CHUNKS_MAX = 2
-# What one fetch may bring, where nobody has said how much it shall be of each partition.
+# The size of one fetch, if the configuration has no limit per partition.
 SHARED_BYTES = 16 * 1024 * 1024
 SHARE_BYTES_MIN = 1024 * 1024
 SHARE_BYTES_MAX = 4 * 1024 * 1024
 
 
 def share_of(count: int, limit_bytes_max: int) -> int:
-    """How much to fetch of each of so many partitions."""
+    """Return how many bytes to fetch of each of so many partitions."""
     share_bytes = min(max(SHARED_BYTES // max(count, 1), SHARE_BYTES_MIN), SHARE_BYTES_MAX)
     return min(share_bytes, limit_bytes_max)
 
 
 class Positions:
-    """All assigned partitions of one consumer, in the order in which they are served."""
+    """All assigned partitions of one consumer, in serving order. Owned by its fetcher."""
 
     def __init__(self, limit_bytes: int | None, limit_bytes_max: int) -> None:
-        """How much to fetch of each partition, None for a share of ``SHARED_BYTES``, and what that
-        may grow to for a batch that is larger."""
+        """``limit_bytes``: how much to fetch of each partition, None for a share of
+        ``SHARED_BYTES``. ``limit_bytes_max``: what that may grow to for a larger batch."""
         assert limit_bytes is None or 0 < limit_bytes <= limit_bytes_max
         self._limit_bytes_given = limit_bytes
         self._limit_bytes_max = limit_bytes_max
@@ -58,7 +58,7 @@ class Positions:
     def assign(self, partitions: Iterable[TopicPartition], *, is_awaiting: bool = False) -> None:
         """Make this the assignment; partitions that stay keep their position.
 
-        ``is_awaiting``: the others begin where ``begin_at`` will say, or a seek before it."""
+        ``is_awaiting``: new ones begin where ``begin_at`` says, unless a seek comes before."""
         wanted = list(partitions)
         if self._limit_bytes_given is None:
             self._limit_bytes = share_of(len(wanted), self._limit_bytes_max)
@@ -68,17 +68,18 @@ class Positions:
         }
 
     def _fresh(self, is_awaiting: bool) -> PartitionPosition:
-        # Turns are never repeated, so an answer for an earlier life of the partition is dropped.
+        # Turns are never repeated, so a response for an earlier assignment of the partition is
+        # dropped.
         self._turn += 1
         return PartitionPosition(self._limit_bytes, turn=self._turn, is_awaiting=is_awaiting)
 
     def awaiting(self) -> dict[TopicPartition, int]:
-        """Partitions whose committed offset has to be asked for, each with its turn."""
+        """Return partitions whose committed offset has to be fetched, each with its turn."""
         return {where: place.turn for where, place in self._places.items() if place.is_awaiting}
 
     def begin_at(self, partition: TopicPartition, turn: int, offset: int | None) -> None:
-        """The group stands there; None if it has never been there. Does nothing if the consumer
-        has moved since that was asked."""
+        """Begin at the group's committed offset; None if it has none. Does nothing if the consumer
+        has moved since the request."""
         place = self._places.get(partition)
         if place is None or place.turn != turn or not place.is_awaiting:
             return
@@ -93,10 +94,10 @@ class Positions:
         place.offset = place.fetch_offset = offset
 
     def put_back(self, partition: TopicPartition, offset: int) -> None:
-        """Continue at an offset that was passed already; does nothing if the consumer is before it.
+        """Go back to an earlier offset; does nothing if the consumer is before it.
 
-        The next leader is still asked about what was fetched: had its log gone another way before
-        this offset, it has gone another way before that."""
+        The epoch check of the next leader still covers what was fetched: a log that diverges before
+        this offset diverges before that, too."""
         place = self._places.get(partition)
         if place is None or (place.offset is not None and place.offset < offset):
             return
@@ -105,7 +106,7 @@ class Positions:
         place.fetched_epoch, place.checked_epoch = epochs
 
     def seek_timestamp(self, partition: TopicPartition, timestamp: int) -> None:
-        """Continue where a look-up of that timestamp (or special value) will say."""
+        """Continue at the result of looking up that timestamp (or special value)."""
         place = self._jump(partition)
         place.wanted_timestamp = timestamp
 
@@ -123,7 +124,7 @@ class Positions:
         return place
 
     def to_look_up(self, now_ms: float) -> dict[TopicPartition, int]:
-        """Partitions that need a position, with the timestamp to look up."""
+        """Return partitions that need a position, with the timestamp to look up."""
         return {
             partition: place.wanted_timestamp
             for partition, place in self._places.items()
@@ -133,7 +134,7 @@ class Positions:
         }
 
     def without_position(self) -> list[TopicPartition]:
-        """Partitions for which nobody has said yet where to begin."""
+        """Return partitions without any position to begin at."""
         return [
             partition
             for partition, place in self._places.items()
@@ -143,7 +144,7 @@ class Positions:
         ]
 
     def looked_up(self, partition: TopicPartition, turn: int, offset: int) -> bool:
-        """A look-up has answered; False if the consumer has moved since it was asked."""
+        """Take the result of a look-up; False if the consumer has moved since the request."""
         place = self._places.get(partition)
         if place is None or place.turn != turn or place.offset is not None:
             return False
@@ -153,7 +154,7 @@ class Positions:
         return True
 
     def fetchable(self, partition: TopicPartition, now_ms: float) -> bool:
-        """Whether the partition may be part of a fetch now."""
+        """Return whether the partition may be part of a fetch now."""
         place = self._places[partition]
         return (
             place.offset is not None
@@ -164,7 +165,7 @@ class Positions:
         )
 
     def is_full(self, partition: TopicPartition) -> bool:
-        """Whether the partition waits for the application to read what is buffered.
+        """Return whether the partition waits for the application to read what is buffered.
 
         While it does, no other partition of its broker is fetched either: a fetch that waits for
         their data would keep this one waiting for up to ``fetch_wait_ms`` after it has room."""
@@ -178,8 +179,8 @@ class Positions:
         epoch: int = -1,
         leader_epoch: int = -1,
     ) -> None:
-        """A chunk that ends before that offset is buffered: the last of it of that epoch, out of
-        the log of the leader of that other one."""
+        """Record a buffered chunk that ends before that offset: ``epoch`` is that of its last
+        batch, ``leader_epoch`` that of the leader whose log it is from."""
         place = self._places[partition]
         place.fetched_epoch = epoch
         place.checked_epoch = max(place.checked_epoch, leader_epoch)
@@ -187,24 +188,24 @@ class Positions:
         place.fetch_offset = next_offset
         place.chunk_count += 1
         place.limit_bytes = self._limit_bytes
-        # Last in turn now, so that the first of many busy partitions cannot starve the rest.
+        # Moved to the end, so that the first of many busy partitions cannot starve the rest.
         self._places[partition] = self._places.pop(partition)
 
     def read_to(self, partition: TopicPartition, next_offset: int) -> None:
-        """The application has everything before that offset."""
+        """Record that the application has everything before that offset."""
         place = self._places[partition]
         assert place.offset is not None
         assert next_offset >= place.offset
         place.offset = next_offset
 
     def chunk_done(self, partition: TopicPartition) -> None:
-        """The application has read a chunk to its end."""
+        """Record that the application has read a chunk to its end."""
         place = self._places[partition]
         assert place.chunk_count > 0
         place.chunk_count -= 1
 
     def grow_limit(self, partition: TopicPartition) -> bool:
-        """A fetch brought no whole batch: ask for twice as much; False at the limit."""
+        """Double the size of the next fetch after one without a whole batch; False at the limit."""
         place = self._places[partition]
         if place.limit_bytes >= self._limit_bytes_max:
             return False
@@ -212,14 +213,14 @@ class Positions:
         return True
 
     def delay(self, partition: TopicPartition, until_ms: float) -> None:
-        """Something failed: leave the partition alone until then, and ask its leader first."""
+        """Avoid the partition until then after a failure, and fetch from its leader first."""
         place = self._places[partition]
         place.read_replica = None
         place.failures += 1
         place.not_before_ms = until_ms
 
     def next_delay_ms(self, now_ms: float) -> float | None:
-        """When the next delayed partition may be tried again."""
+        """Return when the next delayed partition may be retried."""
         later = [
             place.not_before_ms for place in self._places.values() if place.not_before_ms > now_ms
         ]
@@ -229,8 +230,9 @@ class Positions:
 def place_asked(
     positions: Positions, partition: TopicPartition, turn: int, offset: int
 ) -> PartitionPosition | None:
-    """The place that was asked for then, None if the consumer has left it. It has also left it by
-    going on: while one broker has not answered yet, a new leader may have been faster."""
+    """Return the position that was fetched, None if the consumer has left it.
+
+    A response of a new leader may have moved it, too, before a slower broker answers."""
     place = positions.get(partition)
     if place is None or place.turn != turn or place.fetch_offset != offset:
         return None
@@ -238,7 +240,7 @@ def place_asked(
 
 
 def leave_replica(positions: Positions, now_ms: float, node_id: int) -> None:
-    """That broker cannot be reached."""
+    """Stop using replicas on a broker that cannot be reached."""
     for partition in positions.partitions:
         if positions[partition].read_replica == node_id:
             positions[partition].leave_replica(now_ms)

@@ -1,9 +1,9 @@
-"""Which batches of a fetch the application may see. Pure.
+"""Decides which batches of a fetch the application may see. Pure.
 
-Control batches are never shown. With read_committed, neither are those of aborted transactions:
-the broker lists each as (producer id, first offset), and a producer is hidden from that offset
-until its ABORT marker (KIP-98). The list must be consumed in offset order, because one producer
-may have aborted several times, with committed transactions in between, in one fetch.
+Control batches are never shown. With read_committed, neither are those of aborted transactions: the
+broker lists each as (producer id, first offset), and a producer is hidden from that offset until
+its ABORT marker (KIP-98). The list must be consumed in offset order, because one producer may have
+aborted several times, with committed transactions in between, in one fetch.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Aborted = tuple[int, int]
 
 
 def by_first_offset(aborted: Aborted) -> int:
-    """Sort key."""
+    """Return the sort key."""
     return aborted[1]
 
 
 def visible_batches(
     batches: Iterable[RecordBatch], aborted: Iterable[Aborted] | None
 ) -> Iterator[tuple[RecordBatch, bool]]:
-    """Every batch in order, with whether it may be shown.
+    """Yield every batch in order, with whether it may be shown.
 
     None for ``aborted`` is read_uncommitted. Hidden batches are part of the result because the
     position has to pass them. Raises KafkaError for a malformed control batch."""

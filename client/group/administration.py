@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 STATES_VERSION = 4
 TYPES_VERSION = 5
-# Answered by Ottla alone, and only to those who ask for it by name.
+# Answered by Ottla's brokers alone, and only when requested by name.
 TIMELINE = "ottla.timeline"
 NOT_OF_THAT_KIND = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 

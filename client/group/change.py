@@ -1,4 +1,4 @@
-"""How an assignment changes, and what a member is told to keep to. Pure values."""
+"""Values for changes of an assignment, a member's phase and its settings. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class AssignmentChange(NamedTuple):
-    """What the application's task has to do before the member goes on, in this order.
+    """What the application's task has to do before the member continues, in this order.
 
-    ``lost`` partitions may be somebody else's already: nothing may be committed for them.
-    ``revoked`` ones are still ours until this is done."""
+    ``lost`` partitions may already belong to another member: nothing may be committed for them.
+    ``revoked`` ones belong to this member until the change is done."""
 
     lost: tuple[TopicPartition, ...] = ()
     revoked: tuple[TopicPartition, ...] = ()
@@ -35,29 +35,29 @@ def change_of(
     revoked: Iterable[TopicPartition] = (),
     assigned: Iterable[TopicPartition] = (),
 ) -> AssignmentChange | None:
-    """The change in a fixed order of partitions; None if there is none."""
+    """Return the change with sorted partitions; None if it is empty."""
     change = AssignmentChange(tuple(sorted(lost)), tuple(sorted(revoked)), tuple(sorted(assigned)))
     return None if change.is_empty else change
 
 
 class MembershipPhase(Enum):
-    """Where a member stands. The value completes "the member is ..."."""
+    """A member's phase. The value completes "the member is ..."."""
 
     OUT = "not in the group"
-    # Waits until the application has given up what it must before it may join.
+    # Waits until the application has given up what it must before the member may join.
     YIELDING = "giving up partitions"
     JOINING = "joining"
     # Classic only: the generation is known, its assignment is not.
     SYNCING = "waiting for its assignment"
     STABLE = "in the group"
     LEAVING = "leaving"
-    # Has left because the application does not poll; joins again when it does.
+    # Has left because the application does not poll; joins again when it polls.
     SILENT = "out of the group until the application polls"
     FAILED = "refused"
 
 
 class NextAction(Enum):
-    """What the shell does after an answer."""
+    """What the membership task does after an answer."""
 
     GO_ON = "go on"
     AGAIN = "pause, then go on"
@@ -65,22 +65,22 @@ class NextAction(Enum):
 
 
 class LogNote(NamedTuple):
-    """Something to log."""
+    """One log line."""
 
     text: str
     is_warning: bool = False
 
 
 class MembershipRefusal(NamedTuple):
-    """Why the member can never join like this; ``code`` is NONE where the coordinator could not
-    even be asked."""
+    """Why the member can never join with these settings; ``code`` is NONE if the coordinator could
+    not be asked."""
 
     code: ErrorCode
     text: str
 
 
 class MemberSettings(NamedTuple):
-    """The part of the configuration that a member keeps to."""
+    """The part of the configuration that a member uses."""
 
     group_id: str
     instance_id: str | None = None

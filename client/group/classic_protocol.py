@@ -1,17 +1,17 @@
-"""A member of a classic group: its members divide the partitions among themselves. Pure.
+"""State of a member of a classic group, whose members divide the partitions. Pure.
 
     OUT       nothing subscribed            subscribe                    -> JOINING
     JOINING   JoinGroup, once the application holds only what it may keep
                                             answered: a generation       -> SYNCING
-    SYNCING   SyncGroup, the leader's with everybody's assignment
+    SYNCING   SyncGroup, the leader's with all assignments
                                             answered: an assignment      -> STABLE
     STABLE    Heartbeat                     a rebalance, a new subscription, or a leader's topics
                                             have changed                 -> YIELDING or JOINING
     YIELDING  Heartbeat, until the application has given up what it must -> JOINING
 
-Eager assignors (KIP-62) demand that everything is given up before a join. Cooperative ones
-(KIP-429) let members keep what they have: what is to move is revoked after the assignment that
-says so, and its old owner joins once more to make it free for its next.
+Eager assignors (KIP-62) demand that a member gives up everything before a join. Cooperative ones
+(KIP-429) let members keep what they have: a member revokes what moves after the assignment that
+lacks it, and joins once more to free it for its next owner.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveG
 
 
 class ClassicMember(MemberProtocol):
-    """Owned by one membership. ``generation`` is the group's; requests of an earlier one, or of an
-    earlier life of the member, are answered in vain."""
+    """Owned by one membership. ``generation`` is the group's; answers to requests of an earlier
+    generation or member id are ignored."""
 
     def __init__(self, settings: MemberSettings, assignors: Sequence[Assignor]) -> None:
         super().__init__(settings)
@@ -69,7 +69,7 @@ class ClassicMember(MemberProtocol):
     # The application's side.
 
     def subscribe(self, topics: Sequence[str], now_ms: float) -> None:
-        """Want these topics from now on; some need not exist."""
+        """Subscribe to these topics; they need not exist."""
         wanted = tuple(sorted(set(topics)))
         if wanted == self.topics and self.phase is not MembershipPhase.FAILED:
             return
@@ -92,15 +92,15 @@ class ClassicMember(MemberProtocol):
         self._leaving = (reason, then)
         self.phase = MembershipPhase.LEAVING
         if self.settings.instance_id is not None:
-            # The name stays taken until the session ends, so that a restart moves nothing
-            # (KIP-345).
+            # The instance id stays reserved until the session ends, so that a restart moves no
+            # partition (KIP-345).
             self._left()
 
     def _left(self) -> None:
         self.member_id, self.generation = NO_MEMBER, NO_GENERATION
         _, self.phase = self._leaving
         if self.phase is MembershipPhase.OUT and self.topics is not None:
-            # Subscribed again while it was leaving.
+            # The application subscribed again while the member was leaving.
             self.phase = MembershipPhase.JOINING
 
     def _changed(self, change: AssignmentChange) -> None:
@@ -192,7 +192,7 @@ class ClassicMember(MemberProtocol):
 
     @property
     def has_to_assign(self) -> bool:
-        """Whether the group waits for ``assign``."""
+        """Whether the group waits for this leader's ``assign``."""
         leadership = self.leadership
         return (
             self.phase is MembershipPhase.SYNCING
@@ -201,7 +201,7 @@ class ClassicMember(MemberProtocol):
         )
 
     def assign(self, counts: Mapping[str, int], details: GroupDetails) -> None:
-        """Divide the partitions of the leadership's topics."""
+        """Divide the partitions of the group's topics."""
         assert self.leadership is not None
         self._assignments = self.leadership.assign(counts, details)
 
@@ -217,7 +217,7 @@ class ClassicMember(MemberProtocol):
 
     def unanswered(self, request: Any) -> None:
         if isinstance(request, LeaveGroupRequest):
-            # Its session will end by itself.
+            # The session will time out.
             self._left()
         elif isinstance(request, HeartbeatRequest):
             self._next_heartbeat_ms = 0.0
@@ -234,8 +234,8 @@ class ClassicMember(MemberProtocol):
             self._left()
             return NextAction.GO_ON
         if isinstance(response, JoinGroupResponse) and code in WITH_MEMBER_ID:
-            # Also with MEMBER_ID_REQUIRED (KIP-394): with its id the next join leaves no ghost,
-            # and whoever leaves meanwhile can say who leaves.
+            # Also with MEMBER_ID_REQUIRED (KIP-394): with this id the next join leaves no ghost
+            # member, and a member that leaves in between can name itself.
             self.member_id = response.member_id
         if self.phase not in ALIVE:
             return NextAction.GO_ON
@@ -280,8 +280,8 @@ class ClassicMember(MemberProtocol):
         self.phase = MembershipPhase.STABLE
         self._assignments = {}
         if self._is_waiting:
-            # Before a join nothing is left to do, so it is about to leave; should it stay after
-            # all, what it is given here is not what it holds.
+            # Before a join the application has no change left to do, so the member is about to
+            # leave; if it stays after all, it does not hold this assignment.
             self._rejoin_reason = self._rejoin_reason or "the assignment came during a change"
             return NextAction.GO_ON
         self._note(
@@ -297,14 +297,14 @@ class ClassicMember(MemberProtocol):
             self.generation,
             self.member_id,
         ):
-            # It was sent in an earlier generation.
+            # The request was sent in an earlier generation.
             return NextAction.GO_ON
         match code:
             case ErrorCode.MEMBER_ID_REQUIRED if is_join:
                 self.unanswered(request)
                 return NextAction.GO_ON
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                # Said to living members only.
+                # The coordinator says so to living members only.
                 self.liveness.contact(sent_ms)
                 if self.phase in (MembershipPhase.STABLE, MembershipPhase.SYNCING):
                     self._rejoin_reason = self._rejoin_reason or "the group is rebalancing"

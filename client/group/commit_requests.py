@@ -1,4 +1,4 @@
-"""The requests about a member's own positions, and what their answers say."""
+"""Requests about a member's own positions, and their answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEMBER_OFFSET_COMMIT = declare(
 def member_commit_request(
     member: GroupIdentity, offsets: Mapping[TopicPartition, Committed]
 ) -> OffsetCommitRequest:
-    """Positions in the name of a member; without one the group has to be empty."""
+    """Build a commit in the name of a member; without a member the group has to be empty."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for where, position in sorted(offsets.items()):
         topic = topics.setdefault(where.topic, OffsetCommitRequestTopic(where.topic))
@@ -54,7 +54,7 @@ def member_commit_request(
 
 
 def codes_by_partition(response: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode]:
-    """The answer for each partition."""
+    """Return the error code of each partition."""
     return {
         TopicPartition(topic.name, part.partition_index): error_code(part.error_code)
         for topic in response.topics

@@ -1,12 +1,12 @@
-"""What a member has read, what it wants stored, and what is being stored. Pure.
+"""Tracks what a member has read, what it wants stored, and what is being stored. Pure.
 
-One request is under way at a time, and what is asked meanwhile waits and is merged: the later wish
-for a partition replaces the earlier one, also when the earlier one would have to be tried again. So
-an older position is never sent after a newer one.
+One request is in flight at a time; later commits wait and are merged. The later position of a
+partition replaces the earlier one, also if the earlier one would have to be retried. So an older
+position is never sent after a newer one.
 
-Every wish keeps the identity under which it was asked for. A member that is given another identity
-takes the wishes along whose partitions it has kept all the time (``renew``); those of partitions it
-has given up fail, for somebody else may have stored a later position since (G-02).
+Every pending commit keeps the identity under which it was asked for. A member with a new identity
+takes along the commits of partitions that it kept all the time (``renew``); those of partitions
+that it gave up fail, because another member may have stored a later position since (G-02).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
     from ottla.protocol.ids import TopicPartition
 
-# Whoever commits; only ever compared.
+# The identity that commits; only ever compared.
 Member = TypeVar("Member")
 
-# A coordinator may not have heard of a fresh topic. One that is deleted would be tried for ever,
-# and whoever closes its consumer would wait for it.
+# A coordinator may not know a fresh topic yet. Without a limit, a commit for a deleted topic would
+# be retried for ever, and closing the consumer would wait for it.
 DENIALS_MAX = 5
-# What a wish fails with whose partition was given up.
+# The error of a pending commit whose partition was given up.
 OUTDATED = ErrorCode.ILLEGAL_GENERATION
-# Of several reasons to try again the first counts: it says what has to be done before.
+# Of several reasons to retry the first counts: it says what has to be done before.
 TROUBLES = (CommitVerdict.ELSEWHERE, CommitVerdict.AGAIN, CommitVerdict.REBALANCING)
 
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One call that wants positions stored. ``failed`` says for which partitions it was in vain."""
+    """One call that wants positions stored. ``failed`` has the partitions that were not stored."""
 
     left: set[TopicPartition]
     failed: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Ticket:
         return not self.left
 
     def settle(self, partition: TopicPartition, code: ErrorCode) -> None:
-        """Nothing more will be tried for this partition."""
+        """Record the final result of this partition."""
         self.left.discard(partition)
         if code is not ErrorCode.NONE:
             self.failed[partition] = code
@@ -57,7 +57,7 @@ class Ticket:
 
 @dataclass(slots=True)
 class PendingCommit(Generic[Member]):
-    """The position that a partition shall have, and the calls that wait for that or an earlier."""
+    """The position to store for a partition, and the calls that wait for it or an earlier one."""
 
     position: Committed
     member: Member
@@ -66,27 +66,29 @@ class PendingCommit(Generic[Member]):
     denials: int = 0
 
     def judge(self, code: ErrorCode) -> CommitVerdict:
-        """What the answer means here."""
+        """Return what the answer means for this commit."""
         self.last_answer = code
         self.denials += code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return CommitVerdict.REFUSED if self.denials > DENIALS_MAX else judge_commit(code)
 
     def settle(self, partition: TopicPartition, code: ErrorCode) -> None:
-        """Tell all that wait; nobody waits for it afterwards."""
+        """Report the result to all tickets that wait."""
         for ticket in self.tickets:
             ticket.settle(partition, code)
 
 
 class Flight(NamedTuple, Generic[Member]):
-    """One request."""
+    """One request in flight."""
 
     member: Member
     offsets: dict[TopicPartition, Committed]
 
 
 class CommitLedger(Generic[Member]):
-    """Owned by one member for its life. The shell sends what ``depart`` returns, reports the answer
-    with ``arrived``, and only then asks for the next."""
+    """Owned by one member for its life.
+
+    The caller sends what ``depart`` returns, reports the answer with ``arrived``, and only then
+    asks for the next."""
 
     __slots__ = (
         "_asked",
@@ -99,7 +101,7 @@ class CommitLedger(Generic[Member]):
     )
 
     def __init__(self, interval_ms: float | None = None) -> None:
-        """``interval_ms`` None means that nothing is committed unless somebody asks."""
+        """``interval_ms`` is the interval of automatic commits; None disables them."""
         self._interval_ms = interval_ms
         self._next_ms: float | None = None
         self._consumed: dict[TopicPartition, Committed] = {}
@@ -107,18 +109,18 @@ class CommitLedger(Generic[Member]):
         self._asked: dict[TopicPartition, Committed] = {}
         self._wishes: dict[TopicPartition, PendingCommit[Member]] = {}
         self._flying: dict[TopicPartition, PendingCommit[Member]] = {}
-        # Of what is under way, what was given up since: it must not be tried again.
+        # Partitions of the request in flight that were given up since: they must not be retried.
         self._forgotten: set[TopicPartition] = set()
 
-    # What was read.
+    # Positions that were read.
 
     def consumed(self, partition: TopicPartition, next_offset: int, leader_epoch: int = -1) -> None:
-        """The application has everything before that offset. It may go back by a seek."""
+        """Record that the application has all before that offset. A seek may move it back."""
         assert next_offset >= 0
         self._consumed[partition] = Committed(next_offset, leader_epoch)
 
     def uncommitted(self) -> dict[TopicPartition, Committed]:
-        """What was read since the last position that was asked for."""
+        """Return positions that were read and not yet asked to be stored."""
         return {
             partition: position
             for partition, position in self._consumed.items()
@@ -126,7 +128,7 @@ class CommitLedger(Generic[Member]):
         }
 
     def due(self, now_ms: float) -> bool:
-        """Whether the interval has passed; it begins anew then. Never before one interval."""
+        """Return whether the interval has passed, and restart it then. False on the first call."""
         if self._interval_ms is None:
             return False
         is_due = self._next_ms is not None and now_ms >= self._next_ms
@@ -134,10 +136,10 @@ class CommitLedger(Generic[Member]):
             self._next_ms = now_ms + self._interval_ms
         return is_due
 
-    # Who we are and what we have.
+    # Identity and partitions.
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are not ours any more: what waits for them fails, now or with its answer."""
+        """Drop partitions given up: their pending commits fail, now or with their answer."""
         for partition in partitions:
             self._consumed.pop(partition, None)
             self._asked.pop(partition, None)
@@ -148,7 +150,7 @@ class CommitLedger(Generic[Member]):
                 self._forgotten.add(partition)
 
     def renew(self, member: Member) -> None:
-        """We go on under this identity with all partitions that were not forgotten."""
+        """Continue under this identity with all partitions that were not forgotten."""
         for wish in self._wishes.values():
             wish.member = member
         for partition, wish in self._flying.items():
@@ -158,7 +160,7 @@ class CommitLedger(Generic[Member]):
     # Requests.
 
     def ask(self, offsets: Mapping[TopicPartition, Committed], member: Member) -> Ticket:
-        """Store these; what waited for the same partitions is replaced."""
+        """Store these positions; they replace pending ones of the same partitions."""
         ticket = Ticket(set(offsets))
         for partition, position in offsets.items():
             older = self._wishes.get(partition)
@@ -168,16 +170,16 @@ class CommitLedger(Generic[Member]):
         return ticket
 
     def join(self, ticket: Ticket) -> None:
-        """Let the ticket wait for all that waits or is under way now: the latest of each."""
+        """Let the ticket also wait for everything that is pending or in flight now."""
         for partition, wish in (self._flying | self._wishes).items():
             if partition not in ticket.left and partition not in self._forgotten:
                 wish.tickets.append(ticket)
                 ticket.left.add(partition)
 
     def abandon(self, ticket: Ticket) -> dict[TopicPartition, ErrorCode]:
-        """Nobody waits for it any more: what nobody else waits for is not tried (again).
+        """Stop waiting with this ticket; commits that no other ticket waits for are not retried.
 
-        Returns what was left, each with the last answer that was had, or NONE."""
+        Returns the unsettled partitions, each with the last error code received, or NONE."""
         left = {}
         for partition in sorted(ticket.left):
             found = [
@@ -195,7 +197,7 @@ class CommitLedger(Generic[Member]):
         return left
 
     def depart(self) -> Flight[Member] | None:
-        """The next request, if there is anything to store and nothing under way."""
+        """Return the next request; None if there is nothing to store or one is in flight."""
         if self._flying or not self._wishes:
             return None
         member = next(iter(self._wishes.values())).member
@@ -208,9 +210,9 @@ class CommitLedger(Generic[Member]):
         return Flight(member, offsets)
 
     def arrived(self, answers: Mapping[TopicPartition, ErrorCode]) -> CommitVerdict:
-        """The answer to what has departed; partitions that it leaves out were not stored.
+        """Take the answer to the request in flight; partitions that it leaves out were not stored.
 
-        Returns AGAIN, ELSEWHERE or REBALANCING if something has to be tried again, else DONE."""
+        Returns AGAIN, ELSEWHERE or REBALANCING if something has to be retried, else DONE."""
         flying, self._flying = self._flying, {}
         forgotten, self._forgotten = self._forgotten, set()
         assert flying, "nothing is under way"
@@ -226,7 +228,7 @@ class CommitLedger(Generic[Member]):
             elif partition in forgotten:
                 wish.settle(partition, OUTDATED)
             elif partition in self._wishes:
-                # A later position waits already; whoever waits for this one waits for that one.
+                # A later position is pending: the tickets of this one wait for it instead.
                 later = self._wishes[partition].tickets
                 later[:0] = [ticket for ticket in wish.tickets if ticket not in later]
                 verdicts.add(verdict)
@@ -239,6 +241,6 @@ class CommitLedger(Generic[Member]):
         return next((one for one in TROUBLES if one in verdicts), CommitVerdict.DONE)
 
     def _drop(self, partition: TopicPartition, wish: PendingCommit[Member]) -> None:
-        """It is not stored: it counts as uncommitted again, unless a later wish has replaced it."""
+        """Count the position as uncommitted again, unless a later one has replaced it."""
         if self._asked.get(partition) == wish.position:
             del self._asked[partition]

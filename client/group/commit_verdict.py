@@ -1,12 +1,12 @@
-"""What an answer to a member's offset commit means. Pure.
+"""Decides what an answer to a member's offset commit means. Pure.
 
 DONE         the position is stored
-AGAIN        the same may succeed in a moment
-ELSEWHERE    so it may, from whoever coordinates now
-REBALANCING  the group is between two assignments: again, as whoever we are then, unless the
+AGAIN        a retry may succeed in a moment
+ELSEWHERE    a retry may succeed at the current coordinator
+REBALANCING  the group is between two assignments: retry under the next identity, unless the
              partition has been given up meanwhile
-FENCED       we are not the member any more that read this; somebody else may go on from the
-             last position (G-02)
+FENCED       the member that read this was replaced; another member may continue from the last
+             stored position (G-02)
 REFUSED      it can never succeed
 """
 
@@ -18,7 +18,7 @@ from ottla.protocol.errors import ErrorCode
 
 
 class CommitVerdict(Enum):
-    """The value says whether the commit is tried again."""
+    """The value says whether the commit is retried."""
 
     DONE = "stored"
     AGAIN = "again"
@@ -38,11 +38,11 @@ TABLE: dict[ErrorCode, CommitVerdict] = {
     ErrorCode.NONE: CommitVerdict.DONE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: CommitVerdict.AGAIN,
     ErrorCode.UNSTABLE_OFFSET_COMMIT: CommitVerdict.AGAIN,
-    # The topic may be so fresh that the coordinator has not heard of it.
+    # The topic may be so fresh that the coordinator does not know it yet.
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: CommitVerdict.AGAIN,
     ErrorCode.NOT_COORDINATOR: CommitVerdict.ELSEWHERE,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: CommitVerdict.ELSEWHERE,
-    # A coordinator that cannot write has often been replaced; doing it twice is doing it once.
+    # A coordinator that cannot write has often been replaced; commits are idempotent.
     ErrorCode.REQUEST_TIMED_OUT: CommitVerdict.ELSEWHERE,
     ErrorCode.NETWORK_EXCEPTION: CommitVerdict.ELSEWHERE,
     ErrorCode.REBALANCE_IN_PROGRESS: CommitVerdict.REBALANCING,
@@ -56,7 +56,7 @@ TABLE: dict[ErrorCode, CommitVerdict] = {
 
 
 def judge_commit(code: ErrorCode) -> CommitVerdict:
-    """The table; what has no row is tried again if the code is retriable."""
+    """Look the code up; a code without an entry is retried if it is retriable."""
     known = TABLE.get(code)
     if known is not None:
         return known

@@ -1,7 +1,7 @@
 """Stores and fetches the positions of a member of a group.
 
-What to send, and in which order, is decided by the machine in ``state/commits``; here it is sent,
-to wherever the group's coordinator is, and tried again until it is done or its time is over.
+``commit_state`` decides what to send, and in which order; this module sends it to the group's
+coordinator and retries until it succeeds or the time limit ends.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Clock
 
-# Codes of our own for requests that no coordinator has answered.
+# Codes of this client for requests that no coordinator has answered.
 WITHOUT_ANSWER = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.UNSUPPORTED_VERSION})
 
 
 class Commits:
-    """Owned by one member of a group, which says what it reads, what it has, and who it is."""
+    """Owned by one group member, which reports what it reads, what it holds, and its identity."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Commits:
         on_failure: Callable[[ClientError], object] | None = None,
         on_stored: Callable[[Mapping[TopicPartition, int]], object] | None = None,
     ) -> None:
-        """``interval_ms`` is that of automatic commits, None for none; ``on_failure`` is told why
-        one of them was in vain, since nobody waits for them, and ``on_stored`` which offsets are
-        stored now."""
+        """``interval_ms`` is that of automatic commits, None for none. ``on_failure`` gets the
+        error of a failed automatic commit, which has no caller to raise to; ``on_stored`` the
+        stored offsets."""
         self._router = router
         self._group_id = group_id
         self._clock = clock
@@ -78,22 +78,22 @@ class Commits:
     # What was read, and what the member has.
 
     def consumed(self, partition: TopicPartition, next_offset: int, leader_epoch: int = -1) -> None:
-        """The application is done with everything before that offset, so it may be committed.
+        """Record that the application is done with everything before that offset.
 
-        Whoever hands out a record says so when the application comes back for the next one."""
+        Called when the application comes back for the next record."""
         self._ledger.consumed(partition, next_offset, leader_epoch)
 
     def uncommitted(self) -> dict[TopicPartition, Committed]:
-        """What was consumed and not asked to be stored yet."""
+        """Return what was consumed and not yet asked to be stored."""
         return self._ledger.uncommitted()
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are revoked or lost: commits that wait for them fail with CommitFailed."""
+        """Fail the pending commits of revoked or lost partitions with CommitFailed."""
         self._ledger.forget(partitions)
         self._settle()
 
     def renew(self, member: GroupIdentity) -> None:
-        """The member goes on under this identity, with all that it was not told to forget."""
+        """Continue under this identity, with all partitions that were not forgotten."""
         self._ledger.renew(member)
 
     # Storing.
@@ -106,31 +106,33 @@ class Commits:
     ) -> None:
         """Store positions: each the offset of the next record to be read.
 
-        Later calls win over earlier ones that are still under way. Raises CommitFailed when the
-        member was replaced, RequestRefused or TransportError when it could not be done in time
-        (``call_timeout_ms`` if none is given); they may be stored all the same after the latter."""
+        Later calls win over earlier ones that are still in flight. Raises CommitFailed if the
+        member was replaced, RequestRefused or TransportError if it failed within ``timeout_ms``
+        (default ``call_timeout_ms``); the positions may be stored all the same after a
+        TransportError."""
         if offsets:
             await self._wait(self._ask(offsets, member), timeout_ms)
 
     def due(self, now_ms: float) -> bool:
-        """Whether it is time for an automatic commit; asked before records are handed out."""
+        """Return whether an automatic commit is due; asked before records are handed out."""
         return self._ledger.due(now_ms)
 
     def start_commit(self, member: GroupIdentity) -> None:
-        """Store what was consumed, without waiting for it. If it fails the next one makes up."""
+        """Store what was consumed, without waiting. The next automatic commit retries."""
         offsets = self._ledger.uncommitted()
         if not offsets:
             return
         ticket = self._ask(offsets, member)
-        # One ticket for all that is on its way, or a coordinator that is away would leave a pile.
+        # One ticket for all that is pending, or tickets would pile up while a coordinator is away.
         self._ledger.join(ticket)
         for older in self._unattended:
             self._ledger.abandon(older)
         self._unattended = [ticket]
 
     async def finish(self, member: GroupIdentity, timeout_ms: float) -> ClientError | None:
-        """Store what was consumed before partitions are given up; wait for that and for all else
-        that is under way. Returns why it failed: giving up goes on in any case."""
+        """Store what was consumed before partitions are given up, and wait for all pending commits.
+
+        Returns the error instead of raising it: the partitions are given up in any case."""
         try:
             ticket = self._ask(self._ledger.uncommitted(), member)
             self._ledger.join(ticket)
@@ -140,7 +142,7 @@ class Commits:
         return None
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
-        """The group's positions; partitions without one are left out. Raises GroupRefused.
+        """Return the group's positions; partitions without one are left out. Raises GroupRefused.
 
         Waits for transactions that are about to move a position (KIP-447)."""
         return await fetch_positions(
@@ -148,14 +150,14 @@ class Commits:
         )
 
     async def stop(self) -> None:
-        """End without waiting for anything; calls that wait raise ClientClosed."""
+        """End without waiting; pending calls raise ClientClosed."""
         self._is_closed = True
         await self._tasks.stop()
         for done in self._waiting.values():
             if not done.done():
                 done.set_exception(ClientClosed("the consumer is closed"))
 
-    # The one request that is under way.
+    # The one request in flight.
 
     def _ask(self, offsets: Mapping[TopicPartition, Committed], member: GroupIdentity) -> Ticket:
         if self._is_closed:
@@ -198,7 +200,7 @@ class Commits:
             await self._router.cluster.pause(failures)
 
     async def _send(self, flight: Flight[GroupIdentity]) -> dict[TopicPartition, ErrorCode]:
-        """One attempt; what failed as a whole is one code for every partition."""
+        """Make one attempt; a failure of the whole request becomes one code for every partition."""
         try:
             connection = await self._coordinators.connection(self._group_id)
             request = member_commit_request(flight.member, flight.offsets)
@@ -241,7 +243,7 @@ class Commits:
                 self._on_failure(failure)
 
     def _failure(self, ticket: Ticket) -> ClientError | None:
-        """Why a ticket that is done was in vain: that it was fenced tells most."""
+        """Return the error of a finished ticket, None if it succeeded; fencing comes first."""
         if not ticket.failed:
             return None
         fenced = {
@@ -260,7 +262,7 @@ class Commits:
         return RequestRefused.for_partition(code, partition)
 
     def _on_crash(self, error: BaseException) -> None:
-        """A fault of ours must not leave callers waiting."""
+        """Fail all waiting calls: a bug here must not leave callers waiting."""
         self._crash = error
         for done in self._waiting.values():
             if not done.done():

@@ -1,12 +1,12 @@
-"""A member of a group of the newer protocol, KIP-848: the coordinator divides the partitions. Pure.
+"""State of a member of a KIP-848 group, whose coordinator divides the partitions. Pure.
 
     OUT      nothing subscribed          subscribe                         -> JOINING
     JOINING  a heartbeat with epoch 0    answered: an epoch                -> STABLE
     STABLE   heartbeats with the epoch   forgotten, or fenced              -> JOINING
 
-One request does everything. It tells what has changed since the last one that was answered, or
-all if that is not sure; the answer has an assignment when there is another one. What is missing
-from it is given up, and only then told: so the coordinator never gives a partition to two members.
+One request does everything. It has the fields that changed since the last answered one, or all if
+that is not sure; the answer has an assignment if it changed. The member gives up what is missing
+from it, and only then reports that: so the coordinator never gives a partition to two members.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
-# A static member that will be back: its partitions wait for it until its session ends.
+# A static member that will return: its partitions stay reserved until its session ends.
 PAUSE_EPOCH = -2
 SERVED_BY_ALL = "group_protocol='classic' is served by all brokers"
 FORGOTTEN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
@@ -43,7 +43,7 @@ class ConsumerMember(MemberProtocol):
     def __init__(
         self, settings: MemberSettings, member_id: str, remote_assignor: str | None
     ) -> None:
-        """``member_id``: chosen by us, for all the consumer's life (KIP-1082)."""
+        """``member_id`` is chosen by the client, for the consumer's whole life (KIP-1082)."""
         super().__init__(settings)
         assert member_id
         self.member_id = member_id
@@ -52,18 +52,18 @@ class ConsumerMember(MemberProtocol):
         self._remote_assignor = remote_assignor
         self._interval_ms = float(settings.heartbeat_interval_ms)
         self._has_told_regex = False
-        # Whether the next heartbeat tells everything, and goes at once.
+        # Whether the next heartbeat has all fields, and is sent at once.
         self._has_news = False
         self._target: dict[Uuid, tuple[int, ...]] | None = None
         self._names: dict[Uuid, str] = {}
-        # Under which id each topic is owned: one that was made anew is another topic.
+        # The id under which each topic is owned: a recreated topic is another topic.
         self._ids: dict[str, Uuid] = {}
         self._leaving: tuple[int, MembershipPhase] = (LEAVE_EPOCH, MembershipPhase.OUT)
 
     # The application's side.
 
     def subscribe(self, topics: Sequence[str], now_ms: float, *, regex: str | None = None) -> None:
-        """Want these topics from now on, or those that an RE2 expression matches as a whole."""
+        """Subscribe to these topics, or to those whose whole name matches an RE2 expression."""
         wanted = tuple(sorted(set(topics)))
         if (wanted, regex) == (
             self.topics,
@@ -96,7 +96,7 @@ class ConsumerMember(MemberProtocol):
         self.generation = NO_GENERATION
         _, self.phase = self._leaving
         if self.phase is MembershipPhase.OUT and self.topics is not None:
-            # Subscribed again while it was leaving.
+            # The application subscribed again while the member was leaving.
             self.phase = MembershipPhase.JOINING
 
     def _changed(self, change: AssignmentChange) -> None:
@@ -153,18 +153,18 @@ class ConsumerMember(MemberProtocol):
         if self.phase is MembershipPhase.LEAVING and request.member_epoch < 0:
             self._left()
         else:
-            # What the coordinator has had of it is unknown.
+            # The coordinator may or may not have received it.
             self._has_news = True
 
     # Topics come by id.
 
     @property
     def unnamed(self) -> frozenset[Uuid]:
-        """Ids of assigned topics whose names are to be found out."""
+        """Ids of assigned topics whose names are still to be looked up."""
         return frozenset(self._target or ()) - frozenset(self._names)
 
     def name_topics(self, names: Mapping[Uuid, str]) -> None:
-        """These ids have these names."""
+        """Take the names of these ids."""
         for topic_id in self.unnamed:
             if topic_id in names:
                 self._names[topic_id] = names[topic_id]
@@ -196,7 +196,7 @@ class ConsumerMember(MemberProtocol):
             f"epoch {self.generation}, member {self.member_id}: gives up {names(change.revoked)}, "
             f"gets {names(change.assigned)}"
         )
-        # Both are told in one go afterwards, the new ids with the new partitions.
+        # Both are reported together afterwards, the new ids with the new partitions.
         self._ids.update(ids)
         self._offer(change)
 
@@ -253,6 +253,6 @@ class ConsumerMember(MemberProtocol):
         if code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
             return NextAction.AGAIN
         if code is ErrorCode.UNSUPPORTED_VERSION:
-            # Brokers before 4.0 know the request, and have the protocol switched off.
+            # Brokers before 4.0 know the request but have the protocol disabled.
             text = f"{text or code.text}: {SERVED_BY_ALL}"
         return self._fail(code, text)

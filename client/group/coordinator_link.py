@@ -1,4 +1,4 @@
-"""The way from one member to its coordinator: a connection of its own, and requests on it.
+"""Connects one member to its coordinator, over a connection of its own.
 
 Answers on a connection come in order, and a join waits for a whole group.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.wire.api import RequestApi
     from ottla.wire.connection import Connection
 
-# Before version 2 a join could not be told from a rejoin after a lost answer.
+# Before version 2 the coordinator could not tell a join from a rejoin after a lost answer.
 JOIN_GROUP = declare(ApiKey.JOIN_GROUP, JoinGroupRequest, JoinGroupResponse, 2)
 SYNC_GROUP = declare(ApiKey.SYNC_GROUP, SyncGroupRequest, SyncGroupResponse, 1)
 HEARTBEAT = declare(ApiKey.HEARTBEAT, HeartbeatRequest, HeartbeatResponse, 1)
@@ -40,7 +40,7 @@ LEAVE_GROUP = declare(ApiKey.LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse,
 CONSUMER_GROUP_HEARTBEAT = declare(
     ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 )
-# From here on one request names many who leave.
+# From this version on one request can name several leaving members.
 LEAVING_MEMBERS_VERSION = 3
 REGEX_VERSION = 1
 
@@ -53,7 +53,7 @@ APIS: Mapping[type, RequestApi[Any, Any]] = MappingProxyType(
 
 
 class OwnCoordinators(Coordinators):
-    """As ``Coordinators``, with connections that nobody else uses; ``close`` them in the end."""
+    """As ``Coordinators``, over connections of its own; ``close`` them in the end."""
 
     def __init__(self, cluster: ClusterClient, name: str) -> None:
         super().__init__(Router(cluster))
@@ -78,11 +78,11 @@ class MembershipLink:
         self.close = self._coordinators.close
 
     def forget(self) -> None:
-        """Somebody else may be the coordinator."""
+        """Drop the known coordinator: another broker may have taken over."""
         self._coordinators.forget(self._group_id)
 
     async def connection(self) -> Connection:
-        """A connection to the coordinator. Raises RequestRefused or TransportError."""
+        """Return a connection to the coordinator. Raises RequestRefused or TransportError."""
         return await self._coordinators.connection(self._group_id)
 
     @staticmethod

@@ -1,6 +1,6 @@
 """One consumer as a member of its group: its membership, its listener, and what it holds.
 
-Changes of the assignment are carried out here, in the application's task.
+The application's task carries out changes of the assignment here.
 """
 
 from __future__ import annotations
@@ -53,44 +53,45 @@ class GroupMember:
         self._companion: RebalanceListener | None = None
         self._membership = Membership(cluster, config, self, fetcher.crash)
         self._member = self._membership.member
-        # Held while the assignment changes, by the task that does it.
+        # Held while the assignment changes, by the task that changes it.
         self._changing = asyncio.Lock()
         self._changer: asyncio.Task[object] | None = None
 
     @property
     def identity(self) -> GroupIdentity:
-        """In whose name positions are stored."""
+        """The identity under which positions are stored."""
         return self._member.identity
 
     def subscribe(
         self, topics: Sequence[str] | re.Pattern[str], listener: RebalanceListener | None
     ) -> None:
-        """Want these topics, and have the listener told of what comes and goes."""
+        """Subscribe to these topics; the listener is called for changes of the assignment."""
         self.is_subscribed = True
         self._listener = listener
         self._membership.subscribe(topics)
 
     def attach(self, companion: RebalanceListener | None) -> None:
-        """Have it told before the application's listener, and leave all commits to it; None ends
-        that. What was handed out meanwhile is its business."""
+        """Call this listener before the application's, and leave all commits to it; None ends that.
+
+        The companion is responsible for the records handed out in between."""
         self._companion = companion
         self.offsets.is_delegated = companion is not None
         self._handout.handed.finish()
 
     async def stop(self) -> None:
-        """End; says nothing to the group."""
+        """End without a request to the group."""
         await self._membership.stop()
         await self.offsets.stop()
 
     # While the application polls.
 
     def enter_poll(self) -> None:
-        """The application waits for records."""
+        """Record that the application waits for records."""
         self._member.liveness.enter_poll()
         self._membership.nudge()
 
     def exit_poll(self) -> None:
-        """It has got some, or none."""
+        """Record that the application's poll has returned."""
         self._member.liveness.exit_poll(self._clock.now_ms())
 
     @property
@@ -100,12 +101,14 @@ class GroupMember:
 
     @property
     def may_read(self) -> bool:
-        """Whether what is assigned is certainly ours."""
+        """Whether the assigned partitions certainly belong to this member."""
         return not self._membership.is_doubtful
 
     async def change(self) -> None:
-        """Do what the group has decided. Raises what the listener raises, and when the group will
-        never have us like this RequestRefused or UnsupportedByBroker."""
+        """Carry out what the group has decided.
+
+        Raises what the listener raises, and RequestRefused or UnsupportedByBroker if the group will
+        never accept this member."""
         member = self._member
         async with self._changing:
             change = member.begin_change()
@@ -118,8 +121,8 @@ class GroupMember:
             raise RequestRefused(refusal.code, refusal.text)
 
     async def leave(self, *, is_closing: bool, has_failed: bool = False) -> None:
-        """Give everything up and leave the group. ``has_failed``: what the application has in work
-        does not count as read. Raises what the listener raises."""
+        """Give everything up and leave the group. ``has_failed``: records that the application is
+        processing do not count as read. Raises what the listener raises."""
         if self._changer is not None and self._changer is asyncio.current_task():
             raise ClientError("a rebalance listener cannot end the subscription it listens to")
         async with self._changing:
@@ -137,7 +140,7 @@ class GroupMember:
                 await self._membership.leave(limit_ms, is_closing=is_closing)
 
     async def _carry_out(self, change: AssignmentChange) -> None:
-        """The application is on its own for as long as its listener takes."""
+        """Carry out one change; the poll timer runs while the listener does."""
         member, errors = self._member, list[Exception]()
         member.liveness.exit_poll(self._clock.now_ms())
         self._changer = asyncio.current_task()
@@ -160,8 +163,8 @@ class GroupMember:
             raise errors[0]
 
     async def _give_up(self, partitions: Sequence[TopicPartition], errors: list[Exception]) -> None:
-        """Whatever cancels this: the listener is told, and nothing is stored any more that the
-        next owner's positions would be taken back by."""
+        """Commit and call the listener; even if this is cancelled, forget the partitions' pending
+        commits, which would move the next owner's positions back."""
         try:
             try:
                 await self.offsets.commit_at_last(self._member.identity)
@@ -174,7 +177,7 @@ class GroupMember:
         positions = self._fetcher.positions
         gone = {*change.lost, *change.revoked}
         kept = [where for where in positions.partitions if where not in gone]
-        # In two steps: a partition of a topic that was made anew begins anew.
+        # In two steps: a partition of a recreated topic begins anew.
         positions.assign(kept)
         positions.assign([*kept, *change.assigned], is_awaiting=True)
         self._fetcher.drop_stale_chunks()
@@ -194,21 +197,21 @@ class GroupMember:
                 if inspect.isawaitable(result):
                     await result
             except Exception as error:
-                # The rest has to be done all the same, or the group and we would not agree.
+                # The rest has to be done all the same, or the group and this member would disagree.
                 errors.append(error)
 
-    # What the membership tells.
+    # Calls from the membership.
 
     def on_news(self) -> None:
-        """The application has something to do: hand out nothing before that."""
+        """Stop handing out records until the application has carried out the change."""
         self._handout.interrupt()
         self._fetcher.arrived.set()
 
     def on_identity(self, identity: GroupIdentity) -> None:
-        """The member goes on under this identity, with what it holds."""
+        """Continue under this identity, with what the member holds."""
         self.offsets.renew(identity)
 
     def on_tick(self, now_ms: float) -> bool:
-        """Time passes. Returns whether the application has taken records meanwhile."""
+        """Commit if due. Returns whether the application has taken records since the last tick."""
         self.offsets.commit_if_due(now_ms, self.identity)
         return self._handout.handed.has_progressed()

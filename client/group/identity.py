@@ -1,16 +1,16 @@
-"""Who a member of a consumer group is, as its coordinator knows it. Pure."""
+"""Identifies a member of a consumer group to its coordinator. Pure."""
 
 from __future__ import annotations
 
 from ottla.protocol.named_tuples import NamedTuple
 
-# What the coordinator is told by somebody who has no generation of a group, or no member id.
+# What a client without a generation, or without a member id, sends to the coordinator.
 NO_GENERATION = -1
 NO_MEMBER = ""
 
 
 class GroupIdentity(NamedTuple):
-    """What fences a commit: all of it has to be what the coordinator has at that moment (G-02).
+    """What fences a commit: all of it must match what the coordinator has at that moment (G-02).
 
     ``generation`` is the member epoch in groups of the newer protocol (KIP-848)."""
 

@@ -1,7 +1,7 @@
-"""What the leader of a classic group has to do: assign, and notice that topics have changed. Pure.
+"""The duties of a classic group's leader: assign, and notice that topics have changed. Pure.
 
-The group's protocol has no other watch over topics: without the leader, partitions that are added
-to a topic would be read by nobody.
+The classic protocol has no other watch over topics: without the leader, no member would read the
+partitions that are added to a topic.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from ottla.client.group.assignors.assignor import Assignor
     from ottla.protocol.messages.join_group import JoinGroupResponse
 
-# A broker that has just started denies topics that it has not heard of yet; acting on its word at
-# once would rebalance the group twice for nothing.
+# A broker that has just started denies topics that it does not know yet; acting on that at once
+# would rebalance the group twice for nothing.
 GONE_AFTER_MS = 5_000.0
 
 
 class GroupLeadership:
-    """Of one generation."""
+    """Leadership of one generation. Owned by the member that leads."""
 
     def __init__(self, joined: JoinGroupResponse, assignor: Assignor) -> None:
         topics: set[str] = set()
@@ -35,11 +35,11 @@ class GroupLeadership:
                 continue
             topics.update(subscription.topics)
         self.topics = frozenset(topics)
-        # A static leader that is back leaves the assignment of before as it is (KIP-814).
+        # A static leader that returns keeps the previous assignment (KIP-814).
         self.has_to_assign = not joined.skip_assignment
         self._joined = joined
         self._assignor = assignor
-        # What the assignment was made from, or what was seen first.
+        # The partition counts that the assignment used, or else the first ones seen.
         self._counts: dict[str, int] | None = None
         self._gone_since_ms: float | None = None
 
@@ -59,7 +59,7 @@ class GroupLeadership:
         )
 
     def must_assign_again(self, counts: Mapping[str, int], now_ms: float) -> bool:
-        """Whether the topics are not any more what the assignment was made from."""
+        """Return whether the topics differ from those that the assignment used."""
         if self._counts is None:
             self._counts = {topic: counts.get(topic, 0) for topic in self.topics}
         before = self._counts

@@ -1,8 +1,8 @@
-"""Two proofs of life: the application's, by polling, and ours, by answered heartbeats. Pure.
+"""Tracks two proofs of life: polls of the application and answered heartbeats. Pure.
 
-A member that does not poll for ``max_poll_interval_ms`` leaves, so that somebody else reads its
-partitions. A member that had no answer for ``session_timeout_ms`` may be out of the group without
-knowing it: it hands nothing out until the coordinator has said what is true.
+A member that does not poll for ``max_poll_interval_ms`` leaves, so that another member reads its
+partitions. A member without an answer for ``session_timeout_ms`` may have been expired: it hands
+out no records until the coordinator has answered.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Liveness:
         self._contact_ms = 0.0
 
     def enter_poll(self) -> None:
-        """The application waits for records: it is alive for as long as it does."""
+        """Record that the application waits for records: it is alive as long as it waits."""
         self._is_polling = True
 
     def exit_poll(self, now_ms: float) -> None:
-        """The application is on its own from now on."""
+        """Record that the application has stopped waiting; its poll interval begins."""
         self._is_polling = False
         self._polled_ms = now_ms
 
     def progress(self, now_ms: float) -> None:
-        """The application has taken a record, without a poll."""
+        """Record that the application has taken a record, without a poll."""
         self._polled_ms = now_ms
 
     @property
@@ -45,14 +45,14 @@ class Liveness:
         return self._polled_ms + self._settings.max_poll_interval_ms
 
     def is_silent(self, now_ms: float) -> bool:
-        """Whether the application has not polled for too long."""
+        """Return whether the application has not polled for too long."""
         silent_at_ms = self.silent_at_ms
         return silent_at_ms is not None and now_ms >= silent_at_ms
 
     def contact(self, sent_ms: float) -> None:
-        """The coordinator has answered what was sent then: its timer began no earlier."""
+        """Record an answer to a request sent at that time: the session timer began no earlier."""
         self._contact_ms = max(self._contact_ms, sent_ms)
 
     def is_doubtful(self, now_ms: float) -> bool:
-        """Whether the coordinator may have expired the member meanwhile."""
+        """Return whether the coordinator may have expired the member."""
         return now_ms >= self._contact_ms + self._settings.session_timeout_ms

@@ -1,9 +1,9 @@
-"""What a member of either protocol is: who it is, what it holds, and what is to change. Pure.
+"""State of a member in either protocol: its identity, what it holds, and pending changes. Pure.
 
-Two parties work on it. The membership's task asks ``advance`` for the next request and brings back
-what became of it. The application's task carries out changes of the assignment, while it polls and
-never otherwise: so no record is handed out behind a listener's back, and nothing of a partition
-after it was revoked. A member does not join again before the application has done its part.
+Two tasks use it. The membership's task asks ``advance`` for the next request and reports the
+result. The application's task carries out changes of the assignment, only while it polls: so no
+record is handed out without the listener's knowledge, and none of a partition after it was revoked.
+A member does not join again before the application has carried out its change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-# In these there is a member, which silence ends.
+# In these phases there is a member, which leaves if the application is silent.
 ALIVE = frozenset(
     {
         MembershipPhase.YIELDING,
@@ -38,13 +38,13 @@ ALIVE = frozenset(
         MembershipPhase.STABLE,
     }
 )
-# In these a heartbeat keeps it alive.
+# In these phases heartbeats keep it alive.
 HEARTBEATING = frozenset({MembershipPhase.YIELDING, MembershipPhase.STABLE})
 
 
 class MemberProtocol:
-    """The part that both protocols share; ``ClassicMember`` and ``ConsumerMember`` add the talk
-    with the coordinator."""
+    """The part that both protocols share; ``ClassicMember`` and ``ConsumerMember`` add the requests
+    to the coordinator."""
 
     def __init__(self, settings: MemberSettings) -> None:
         self.settings = settings
@@ -52,9 +52,9 @@ class MemberProtocol:
         self.liveness = Liveness(settings)
         self.member_id = NO_MEMBER
         self.generation = NO_GENERATION
-        # Under which the application holds what it holds. It outlives the membership: whoever
-        # commits with it after the member was expired has to be refused, and somebody without any
-        # identity would not be (KIP-447).
+        # The identity under which the application holds its partitions. It outlives the membership:
+        # a commit after the member was expired has to be refused, and one without any identity
+        # would not be (KIP-447).
         self.identity = GroupIdentity(settings.group_id, instance_id=settings.instance_id)
         self.owned: frozenset[TopicPartition] = frozenset()
         self.refusal: MembershipRefusal | None = None
@@ -68,37 +68,37 @@ class MemberProtocol:
 
     @property
     def has_change(self) -> bool:
-        """Whether the application has something to do."""
+        """Whether the application has a change to carry out."""
         return self._change is not None
 
     def begin_change(self) -> AssignmentChange | None:
-        """What the application has to do now; ``end_change`` when that is done."""
+        """Return the change to carry out now; call ``end_change`` when that is done."""
         assert self._applying is None, "one change at a time"
         self._applying, self._change = self._change, None
         return self._applying
 
     def end_change(self) -> None:
-        """The application holds what the change says."""
+        """Record that the application has carried out the change."""
         change = self._applying
         assert change is not None
         self._applying = None
         gone = frozenset(change.lost) | frozenset(change.revoked)
         self.owned = (self.owned - gone) | frozenset(change.assigned)
         if self._must_lose:
-            # The coordinator has forgotten us while the application was at it.
+            # The coordinator has forgotten the member in the meantime.
             self._must_lose = False
             self._change = change_of(lost=self.owned)
         self._changed(change)
 
     def leaving_change(self) -> AssignmentChange | None:
-        """What the application does before ``leave``. What it was to do before that is moot."""
+        """Return the change to carry out before ``leave``; it replaces a pending one."""
         assert self._applying is None, "one change at a time"
         is_lost = self._change is not None and bool(self._change.lost)
         self._change = change_of(lost=self.owned) if is_lost else change_of(revoked=self.owned)
         return self.begin_change()
 
     def leave(self, reason: str, *, is_closing: bool) -> None:
-        """Nothing is subscribed any more. ``is_closing``: the whole consumer ends."""
+        """End the subscription. ``is_closing``: the whole consumer ends."""
         assert not self.owned
         self.refusal = None
         self._change = None
@@ -108,26 +108,26 @@ class MemberProtocol:
     # The task's side.
 
     def advance(self, now_ms: float) -> Any:
-        """The request to send now, or None."""
+        """Return the request to send now, or None."""
         raise NotImplementedError
 
     def answered(self, request: Any, response: Any, sent_ms: float) -> NextAction:
-        """The coordinator has answered what was sent then."""
+        """Take the coordinator's answer to a request sent at ``sent_ms``."""
         raise NotImplementedError
 
     def unanswered(self, request: Any) -> None:
-        """It is unknown whether the coordinator has had the request."""
+        """Record that the coordinator may or may not have received the request."""
         raise NotImplementedError
 
     def refuse(self, code: ErrorCode, text: str) -> None:
-        """Asking the coordinator is impossible, and will be."""
+        """Record that asking the coordinator is impossible for good."""
         self._fail(code, text)
 
     def topics_seen(self, counts: Mapping[str, int], now_ms: float) -> None:
-        """These topics exist, each with that many partitions."""
+        """Take the partition counts of the topics that exist."""
 
     def next_ms(self) -> float | None:
-        """When ``advance`` should be asked again, at the latest."""
+        """Return when ``advance`` must be called again at the latest; None if no time is set."""
         if self.phase not in ALIVE:
             return None
         silent_at_ms = self.liveness.silent_at_ms
@@ -140,25 +140,25 @@ class MemberProtocol:
     # For the two protocols.
 
     def _changed(self, change: AssignmentChange) -> None:
-        """The application has carried out this change."""
+        """Called when the application has carried out this change."""
 
     def _leave(self, reason: str, then: MembershipPhase, *, is_closing: bool = False) -> None:
-        """Leave the group, to be in that phase afterwards."""
+        """Leave the group, then enter that phase."""
         raise NotImplementedError
 
     def _offer(self, change: AssignmentChange | None) -> None:
-        """Let the application do this."""
+        """Make this the application's next change."""
         assert self._applying is None
         assert self._change is None
         self._change = change
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether the application has not done yet what it was told."""
+        """Whether the application still has a change to carry out."""
         return self._change is not None or self._applying is not None
 
     def _lose(self, *, keep_member_id: bool = False) -> None:
-        """We are no member any more: all that the application holds is lost."""
+        """Stop being a member: all that the application holds is lost."""
         self.generation = NO_GENERATION
         if not keep_member_id:
             self.member_id = NO_MEMBER
@@ -168,14 +168,14 @@ class MemberProtocol:
             self._must_lose = True
 
     def _fail(self, code: ErrorCode, text: str | None = None) -> NextAction:
-        """The coordinator will never have us like this."""
+        """Record that the coordinator will never accept this member."""
         self.refusal = MembershipRefusal(code, text or code.text)
         self.phase = MembershipPhase.FAILED
         self._lose()
         return NextAction.GO_ON
 
     def _check_silence(self, now_ms: float) -> None:
-        """Leave if the application does not poll; join again if it does."""
+        """Leave if the application does not poll; join again when it polls."""
         if self.phase is MembershipPhase.SILENT and not self.liveness.is_silent(now_ms):
             if not self._is_waiting:
                 self.phase = MembershipPhase.JOINING
@@ -197,5 +197,5 @@ class MemberProtocol:
 
 
 def names(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions in a sentence."""
+    """Return partitions as text, for messages."""
     return ", ".join(f"{topic}[{number}]" for topic, number in sorted(partitions)) or "nothing"

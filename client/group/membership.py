@@ -1,7 +1,7 @@
 """Runs one consumer's membership of its group: one task that talks to the coordinator.
 
-What is said, and what answers mean, is decided by the machines in ``state.group``. The application
-carries out changes of its assignment by itself, in its own task, while it polls.
+The protocol objects (``ClassicMember``, ``ConsumerMember``) decide what to send and what answers
+mean. The application carries out changes of its assignment in its own task, while it polls.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A join is answered when the rebalance timeout of the slowest member is over, at the latest.
+# The coordinator answers a join at the latest when the slowest member's rebalance timeout ends.
 JOIN_GRACE_MS = 5_000.0
 MEMBER_ID_BYTES = 16
 # How long the task sleeps when nothing is due.
@@ -46,20 +46,20 @@ IDLE_MS = 1_000.0
 
 
 class MembershipOwner(Protocol):
-    """Who reads in the group."""
+    """The consumer's side of a membership."""
 
     def on_news(self) -> None:
-        """The application has something to do, or may go on reading."""
+        """Called when the application has a change to carry out, or may read again."""
 
     def on_identity(self, identity: GroupIdentity) -> None:
-        """The member goes on under this identity."""
+        """Called when the member has a new identity."""
 
     def on_tick(self, now_ms: float) -> bool:
-        """Called now and then; returns whether the application has been alive since."""
+        """Called at intervals; returns whether the application has been alive since."""
 
 
 class Membership:
-    """Owned by one consumer. ``on_crash`` is told what has ended the task."""
+    """Owned by one consumer. ``on_crash`` gets the exception that ended the task."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Membership:
     # The consumer's side.
 
     def subscribe(self, topics: Sequence[str] | re.Pattern[str]) -> None:
-        """Want these topics; joins the group if need be. Returns at once."""
+        """Subscribe to these topics; joins the group if needed. Returns at once."""
         self._wish.set(topics)
         if not self._is_running:
             self._is_running = True
@@ -97,8 +97,9 @@ class Membership:
         self.wake()
 
     async def leave(self, limit_ms: float, *, is_closing: bool) -> None:
-        """Leave the group, after what ``member.leaving_change`` demands. Never raises: without an
-        answer in time the session has to run out."""
+        """Leave the group, after what ``member.leaving_change`` demands.
+
+        Never raises: without an answer in time the session has to run out."""
         self._wish.clear()
         reason = "the consumer is closed" if is_closing else "the consumer has unsubscribed"
         self.member.leave(reason, is_closing=is_closing)
@@ -117,22 +118,22 @@ class Membership:
             )
 
     async def stop(self) -> None:
-        """End the task and the connection; says nothing to the group."""
+        """End the task and the connection without a request to the group."""
         await self._upkeep.stop()
         self._link.close()
 
     def wake(self) -> None:
-        """Look again what there is to do."""
+        """Let the task check what there is to do."""
         self._wake.set()
 
     def nudge(self) -> None:
-        """The application polls."""
+        """Record that the application polls."""
         if self.member.phase is MembershipPhase.SILENT:
             self._wake.set()
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether what is held may be somebody else's already, for all we know."""
+        """Whether the partitions held may already belong to another member."""
         member = self.member
         return bool(member.owned) and member.liveness.is_doubtful(self._clock.now_ms())
 
@@ -157,7 +158,7 @@ class Membership:
                 self._tell()
 
     def _tend_topics(self) -> None:
-        """Tell the member what the cluster looks like."""
+        """Give the member the topics of the cluster."""
         member = self.member
         self._wish.tend()
         if member.phase in (MembershipPhase.OUT, MembershipPhase.FAILED):
@@ -192,7 +193,7 @@ class Membership:
             self._out.set()
 
     async def _assign(self, member: ClassicMember) -> None:
-        """The group waits for its leader."""
+        """Assign partitions as the group's leader; the group waits for it."""
         leadership = member.leadership
         assert leadership is not None
         self._topics.follow(leadership.topics.union(member.topics or ()))
@@ -220,7 +221,7 @@ class Membership:
             await self._pause()
             return
         except RequestRefused as error:
-            # There is nobody to ask, or nobody whom we may ask.
+            # No coordinator is known, or the client may not use the group.
             member.unanswered(request)
             if not error.retriable:
                 member.refuse(error.code, str(error))
@@ -241,7 +242,7 @@ class Membership:
         await self._pause()
 
     async def _answer(self, connection: Connection, request: Any) -> Any:
-        """Send and wait; a join that nobody wants any more is dropped with its connection."""
+        """Send and wait; if the member leaves, a pending join is dropped with its connection."""
         waits_for_others = isinstance(request, JoinGroupRequest | SyncGroupRequest)
         timeout_ms = None
         if waits_for_others:
@@ -251,7 +252,7 @@ class Membership:
         future.add_done_callback(lambda _: self._wake.set())
         while not future.done():
             if waits_for_others:
-                # Until it is answered the coordinator waits as well, and expires nobody.
+                # Until it answers the coordinator waits as well, and expires no member.
                 self.member.liveness.contact(self._clock.now_ms())
                 if self.member.phase is MembershipPhase.LEAVING:
                     connection.close("the member leaves while it joins")
@@ -261,7 +262,7 @@ class Membership:
         return future.result()
 
     async def _sleep(self, until_ms: float | None) -> None:
-        """Until something happens, or that time comes."""
+        """Sleep until a wake-up or that time."""
         now_ms = self._clock.now_ms()
         limit_ms = IDLE_MS if until_ms is None else min(IDLE_MS, until_ms - now_ms)
         try:
@@ -278,7 +279,7 @@ class Membership:
 
 
 def make_member(config: ConsumerConfig, random: Random) -> ClassicMember | ConsumerMember:
-    """The machine that the configuration asks for. Raises ValueError for unknown assignors."""
+    """Create the protocol object for the configuration. Raises ValueError for unknown assignors."""
     assert config.group_id is not None
     settings = MemberSettings(
         config.group_id,

@@ -1,4 +1,4 @@
-"""Where a group stands, as one consumer in it moves that forward and begins from it."""
+"""Stores, fetches and applies a group's positions, for one consumer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What giving up partitions waits for a coordinator that does not answer, at the most.
+# The longest wait for a coordinator that does not answer while partitions are given up.
 FAREWELL_MS = 10_000.0
 
 
@@ -55,7 +55,7 @@ class GroupOffsets:
             on_failure=self._tell_failure,
             on_stored=commit_listener(config),
         )
-        # Somebody else knows better what is finished with, and commits that.
+        # A parallel run knows what is processed, and commits that itself.
         self.is_delegated = False
         self.renew = self._commits.renew
         self.forget = self._commits.forget
@@ -70,7 +70,7 @@ class GroupOffsets:
         self, offsets: Mapping[TopicPartition, Committed] | None, member: GroupIdentity
     ) -> None:
         """Store these, or the positions after all that was handed out. Raises ValueError for the
-        latter while somebody else knows better what is finished with."""
+        latter during a parallel run, which alone knows what is processed."""
         if offsets is None and self.is_delegated:
             raise ValueError(
                 "a parallel run is under way, and what was handed out is not done yet: commit by "
@@ -81,11 +81,11 @@ class GroupOffsets:
         await self._commits.commit(positions, member)
 
     async def stored(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
-        """Where the group stands, with what was stored beside it. Raises GroupRefused."""
+        """Return the group's positions with their metadata. Raises GroupRefused."""
         return await self._commits.fetch(partitions)
 
     def commit_if_due(self, now_ms: float, member: GroupIdentity) -> None:
-        """Store, by itself, what the application has finished with."""
+        """Start an automatic commit of what the application has processed."""
         if self.is_delegated:
             return
         if self._fetcher.positions.partitions and self._commits.due(now_ms):
@@ -110,7 +110,7 @@ class GroupOffsets:
             self._commits.consumed(where, position.offset, position.leader_epoch)
 
     def find(self) -> None:
-        """Let partitions without a position begin where the group stands."""
+        """Let partitions without a position begin at the group's position."""
         if self._fetcher.positions.awaiting():
             self._tasks.start_once("positions", self._ask, self._fetcher.wake)
 
@@ -120,7 +120,8 @@ class GroupOffsets:
         while turns := positions.awaiting():
             found = await self._fetch(turns)
             if found is None:
-                # Not known is not "nowhere": the reset policy would skip or repeat (hazard G-04).
+                # Unknown is not "no position": the reset policy would skip or repeat records
+                # (hazard G-04).
                 failures += 1
                 await self._cluster.pause(failures)
                 continue

@@ -1,4 +1,4 @@
-"""The requests about groups, and what their answers say."""
+"""Requests about groups, and their answers."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ OFFSET_DELETE = declare(ApiKey.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteR
 OFFSET_COMMIT = declare(ApiKey.OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse, 2, 8)
 # 8 asks for several groups at once. 2 is the first that can ask for all topics.
 OFFSET_FETCH = declare(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 2, 7)
-# The first version that can be told to wait for open transactions (KIP-447).
+# The first version that can wait for open transactions (KIP-447).
 STABLE_OFFSET_FETCH = declare(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 7, 7)
 NO_GENERATION = -1
 
 
 class GroupListing(NamedTuple):
-    """One line of the list. ``kind`` is "classic", "consumer", or "" if the broker is too old."""
+    """One entry of the list. ``kind`` is "classic", "consumer", or "" if the broker is too old."""
 
     group_id: str
     kind: str
@@ -74,7 +74,7 @@ class GroupListing(NamedTuple):
 
 
 class MemberView(NamedTuple):
-    """One member; ``partitions`` is None where its assignment is in a language of its own.
+    """One member; ``partitions`` is None if its assignment is not in the consumer protocol.
 
     ``member_epoch`` is -1 and ``moving_to`` empty in classic groups."""
 
@@ -106,7 +106,7 @@ def refused(number: int, group_id: str, connection: Connection, message: str | N
 
 
 class GroupRefused(RequestRefused):
-    """A broker refused something about a group."""
+    """A broker refused a request about a group."""
 
     def __init__(
         self, code: ErrorCode, group_id: str, message: str | None = None, broker: str | None = None
@@ -119,7 +119,7 @@ class GroupRefused(RequestRefused):
 
 
 def listings(response: ListGroupsResponse) -> list[GroupListing]:
-    """The groups of one broker."""
+    """Return the groups of one broker."""
     return [
         GroupListing(group.group_id, group.group_type, group.protocol_type, group.group_state)
         for group in response.groups
@@ -129,11 +129,11 @@ def listings(response: ListGroupsResponse) -> list[GroupListing]:
 def classic_view(
     response: DescribeGroupsResponse, node_id: int, connection: Connection
 ) -> GroupView:
-    """The only group of the answer. Raises GroupRefused."""
+    """Return the only group of the answer. Raises GroupRefused."""
     (group,) = response.groups
     refused(group.error_code, group.group_id, connection, group.error_message)
     if group.group_state == "Dead":
-        # Before version 6 this is how a group that does not exist is described.
+        # Before version 6 a group that does not exist is described like this.
         raise GroupRefused(ErrorCode.GROUP_ID_NOT_FOUND, group.group_id)
     members = tuple(_classic_member(member, group.protocol_type) for member in group.members)
     return GroupView(
@@ -152,7 +152,7 @@ def _classic_member(member: DescribedGroupMember, protocol_type: str) -> MemberV
                 for number in owned.partitions
             )
         except RemoteProtocolError:
-            # Nothing is assigned while the group rebalances.
+            # The assignment is empty while the group rebalances.
             partitions = () if not member.member_assignment else None
     return MemberView(
         member.member_id,
@@ -166,7 +166,7 @@ def _classic_member(member: DescribedGroupMember, protocol_type: str) -> MemberV
 def consumer_view(
     response: ConsumerGroupDescribeResponse, node_id: int, connection: Connection
 ) -> GroupView:
-    """The only group of the answer. Raises GroupRefused."""
+    """Return the only group of the answer. Raises GroupRefused."""
     (group,) = response.groups
     refused(group.error_code, group.group_id, connection, group.error_message)
     return GroupView(
@@ -201,7 +201,7 @@ def _consumer_member(member: Member) -> MemberView:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers of each topic, in the order of their first appearance."""
+    """Return the partition numbers of each topic, in order of first appearance."""
     topics: dict[str, list[int]] = {}
     for where in partitions_of(partitions):
         topics.setdefault(where.topic, []).append(where.partition)
@@ -211,7 +211,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 def fetch_request(
     group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
 ) -> OffsetFetchRequest:
-    """The request for some positions of a group, or for all it has."""
+    """Build the request for some positions of a group, or for all."""
     topics = None
     if partitions is not None:
         wanted = by_topic(partitions)
@@ -222,7 +222,7 @@ def fetch_request(
 def committed_offsets(
     response: OffsetFetchResponse, group_id: str, connection: Connection
 ) -> dict[TopicPartition, Committed]:
-    """The positions that exist. Raises GroupRefused, also for an error of a single partition."""
+    """Return the positions that exist. Raises GroupRefused, also for the error of one partition."""
     refused(response.error_code, group_id, connection)
     found = {}
     for topic in response.topics:
@@ -238,7 +238,7 @@ def committed_offsets(
 def commit_request(
     group_id: str, offsets: Mapping[TopicPartition, Committed]
 ) -> OffsetCommitRequest:
-    """The request of somebody who is no member: the group must be empty."""
+    """Build the commit of a client that is no member: the group must be empty."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for where, committed in offsets.items():
         topic = topics.setdefault(where.topic, OffsetCommitRequestTopic(where.topic))
@@ -258,7 +258,7 @@ def commit_request(
 def delete_offsets_request(
     group_id: str, partitions: Iterable[TopicPartition]
 ) -> OffsetDeleteRequest:
-    """The request to forget some positions."""
+    """Build the request to delete some positions."""
     return OffsetDeleteRequest(
         group_id,
         [
@@ -271,7 +271,7 @@ def delete_offsets_request(
 def results_by_partition(
     response: OffsetCommitResponse | OffsetDeleteResponse, connection: Connection
 ) -> dict[TopicPartition, RequestRefused | None]:
-    """None for what was done, or why it was not."""
+    """Return None for each success, and the error otherwise."""
     results: dict[TopicPartition, RequestRefused | None] = {}
     for topic in response.topics:
         for part in topic.partitions:

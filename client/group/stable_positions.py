@@ -1,9 +1,8 @@
-"""Where a group stands, asked so that nothing is read twice that a transaction is about to store.
+"""Fetches a group's positions, without those that a transaction is about to replace.
 
-Between the end of a transaction and the moment when the positions in it count, the ones before
-them are still there. Whoever began from those would read again what the transaction has read, and
-it matters little which records that reader wants to see: so this is asked by every consumer, as
-Java's does, whatever its isolation level (KIP-447).
+Between the end of a transaction and the moment its positions count, the previous positions are
+still visible. A consumer that began there would read again what the transaction has read, whatever
+its isolation level: so every consumer waits, as Java's does (KIP-447).
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ async def fetch_positions(
     *,
     require_stable: bool,
 ) -> dict[TopicPartition, Committed]:
-    """The group's positions, all or some; partitions without one are left out.
+    """Return the group's positions, all or some; partitions without one are left out.
 
-    ``require_stable`` waits, within the time of a call, for transactions that are about to move a
-    position; brokers before 2.5 cannot be asked for that, and answer as ever. Raises GroupRefused,
-    with UNSTABLE_OFFSET_COMMIT when that time was too short."""
+    ``require_stable`` waits, up to the call's time limit, for transactions that are about to move a
+    position; brokers before 2.5 cannot do that, and answer at once. Raises GroupRefused, with
+    UNSTABLE_OFFSET_COMMIT if the time limit was too short."""
     wanted = None if partitions is None else list(partitions)
 
     def read(

@@ -1,7 +1,7 @@
-"""The topics that a member wants, as they come, grow and go.
+"""Tracks the topics that a member wants, as they are created, grow and are deleted.
 
-What the cluster says of them is looked at with every heartbeat, and asked for when it is old, when
-a topic is missing, and for all topics at once where a pattern decides.
+The cached metadata is checked with every heartbeat, and refreshed if it is old, if a topic is
+missing, and for all topics at once if a pattern decides.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A topic that is subscribed may be made at any moment.
+# A subscribed topic may be created at any moment.
 MISSING_LOOK_MS = 5_000.0
 
 
 class MembershipTopics:
-    """Owned by one membership, in whose task everything here happens."""
+    """Owned by one membership; all calls come from its task."""
 
     def __init__(self, cluster: ClusterClient, upkeep: Upkeep) -> None:
         self._cluster = cluster
@@ -42,13 +42,13 @@ class MembershipTopics:
         self._followed: frozenset[str] = frozenset()
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Know about exactly these from now on."""
+        """Track exactly these topics from now on."""
         wanted = frozenset(topics)
         self._cluster.follow(wanted)
         self._followed = wanted
 
     def keep_fresh(self) -> None:
-        """Have the cluster asked if there is reason to."""
+        """Refresh the metadata if it is stale, or old while a topic is missing."""
         missing = [topic for topic in sorted(self._followed) if self._count(topic) == 0]
         for topic in missing:
             self._absences.miss_topic(topic)
@@ -58,7 +58,7 @@ class MembershipTopics:
             self._upkeep.refresh(self._followed)
 
     def counts(self) -> dict[str, int]:
-        """How many partitions each of them has; those that do not exist are left out."""
+        """Return the partition count of each topic; topics that do not exist are left out."""
         found = {topic: self._count(topic) for topic in self._followed}
         return {topic: count for topic, count in found.items() if count}
 
@@ -67,7 +67,7 @@ class MembershipTopics:
         return 0 if view is None or view.error in GONE else view.partition_count
 
     def details(self) -> GroupDetails:
-        """Where the replicas are, if brokers say so."""
+        """Return the racks of the replicas, if brokers report racks."""
         metadata = self._cluster.metadata
         racks = {node_id: broker.rack for node_id, broker in metadata.brokers.items()}
         if not any(racks.values()):
@@ -86,11 +86,11 @@ class MembershipTopics:
         return GroupDetails(racks=found)
 
     def names(self) -> dict[Uuid, str]:
-        """All topics that are known, by id."""
+        """Return all known topics, by id."""
         return {view.topic_id: name for name, view in self._cluster.metadata.topics.items()}
 
     def look_for(self, pattern: re.Pattern[str], found: Callable[[tuple[str, ...]], None]) -> None:
-        """Tell which topics match now, unless that was asked a moment ago."""
+        """Call ``found`` with the topics that match now, unless just looked up."""
 
         async def look() -> None:
             views = await self._all()
@@ -101,7 +101,7 @@ class MembershipTopics:
             self._upkeep.start_job("look for topics", look)
 
     def look_for_ids(self) -> None:
-        """Learn the names of all topics; of what is known by id alone nothing else tells."""
+        """Look up all topics: brokers do not look up names by id alone."""
 
         async def look() -> None:
             await self._all()
@@ -110,7 +110,7 @@ class MembershipTopics:
             self._upkeep.start_job("look for topics", look)
 
     def look_again(self) -> None:
-        """Whatever was looked for before, it is something else now."""
+        """Let the next search run at once, since its subject has changed."""
         self._looked_ms = None
 
     def _is_due(self, interval_ms: float) -> bool:
@@ -128,5 +128,5 @@ class MembershipTopics:
 
 
 def is_open(view: TopicView) -> bool:
-    """Whether a pattern may mean the topic: the cluster's own are for those who name them."""
+    """Whether a pattern may match the topic: internal topics must be named explicitly."""
     return view.error is ErrorCode.NONE and not view.is_internal

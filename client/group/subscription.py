@@ -1,7 +1,7 @@
-"""What a member subscribes to, by name or by pattern, on its way to the member's machine.
+"""Passes a subscription, by name or by pattern, to the member's protocol object.
 
-A pattern is the coordinator's to apply where it can (KIP-848), and ours everywhere else: in classic
-groups, before older brokers, and for expressions that only Python understands.
+The coordinator applies a pattern if it can (KIP-848). The client applies it in classic groups, with
+older brokers, and for expressions that only Python supports.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class SubscribedTopics:
         self._clock = clock
         self._wake = wake
         self._pattern: re.Pattern[str] | None = None
-        # The pattern as the coordinator is told of it; None where we match ourselves.
+        # The pattern as the coordinator receives it; None if the client matches.
         self._regex: str | None = None
 
     def set(self, topics: Sequence[str] | re.Pattern[str]) -> None:
-        """Want these from now on."""
+        """Subscribe to these."""
         self.clear()
         member = self._member
         if not isinstance(topics, re.Pattern):
@@ -58,12 +58,12 @@ class SubscribedTopics:
                 self._wake()
 
     def clear(self) -> None:
-        """Want nothing."""
+        """End the subscription."""
         self._pattern = self._regex = None
         self._topics.look_again()
 
     def tend(self) -> None:
-        """See whether other topics match by now."""
+        """Check whether other topics match by now."""
         if self._pattern is None or self._regex is not None:
             return
         if self._member.phase is not MembershipPhase.FAILED:
@@ -79,20 +79,20 @@ class SubscribedTopics:
         self._wake()
 
     def is_understood(self, connection: Connection, request: object) -> bool:
-        """Whether this coordinator can be asked as it is; otherwise we match from now on."""
+        """Return whether this coordinator supports the request; else the client matches now."""
         if not isinstance(request, ConsumerGroupHeartbeatRequest):
             return True
         if connection.version_of(CONSUMER_GROUP_HEARTBEAT) >= REGEX_VERSION:
             return True
         if self._regex is None:
-            # It cannot be told that an expression is over, and has never heard of one.
+            # The broker cannot be told to drop an expression, and has never received one.
             request.subscribed_topic_regex = None
             return True
         self._match_here()
         return False
 
     def refused(self, code: ErrorCode) -> bool:
-        """Whether the refusal can be helped by matching ourselves, which is done then."""
+        """Return whether matching in the client avoids the refusal, and switch to that if so."""
         if self._regex is None or code is not ErrorCode.INVALID_REGULAR_EXPRESSION:
             return False
         self._match_here()
@@ -101,5 +101,5 @@ class SubscribedTopics:
     def _match_here(self) -> None:
         self._regex = None
         self._topics.look_again()
-        # Something has to be subscribed until it is known what; nothing is good enough.
+        # The member must subscribe to something until the matches are known; nothing is enough.
         self._want(())

@@ -1,8 +1,8 @@
-"""The producer's memory: what is to be sent, in which order, how much of it. Pure.
+"""Holds the producer's memory: the batches to send, their order and their size. Pure.
 
-Order within a partition is the line's business. Here it is decided which records share a batch,
-when a batch is worth sending, which batches share a request, and that the bytes kept never exceed
-their limit: past it nothing is taken.
+``Line`` keeps the order within a partition. The accumulator decides which records share a batch,
+when a batch is worth sending, and which batches share a request. The bytes held never exceed the
+limit: past it no record is taken.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from ottla.client.settings.accumulator_limits import AccumulatorLimits
     from ottla.protocol.ids import TopicPartition
 
-# Looking a member of an enumeration up costs more than comparing it.
+# Looking up a member of an enumeration costs more than comparing it.
 OPEN = BatchPhase.OPEN
-# From half a batch on, records that came together are encoded as they came.
+# From half a batch on, records that arrived together get a batch of their own.
 SHARE_OF_OWN_BATCH = 2
 
 
 class AppendedRows(NamedTuple):
-    """Where records went, and the place of the first among all of that batch."""
+    """The batch that took the rows, and the index of the first one in it."""
 
     batch: Batch
     first_index: int
@@ -39,7 +39,7 @@ class AppendedRows(NamedTuple):
 
 @dataclass(slots=True)
 class Collected:
-    """What can go out now: at most one batch per partition for each broker.
+    """What can be sent now: at most one batch per partition for each broker.
 
     ``wake_ms`` is when the next batch becomes due if nothing else happens."""
 
@@ -49,7 +49,7 @@ class Collected:
 
 
 class Accumulator:
-    """All lines of one producer."""
+    """The queues of all partitions of one producer. Owned by its sender."""
 
     __slots__ = (
         "_idle",
@@ -63,26 +63,26 @@ class Accumulator:
 
     def __init__(self, limits: AccumulatorLimits) -> None:
         self._limits = limits
-        # Lines that have a batch, in the order in which they are to be served.
+        # Lines that have a batch, in the order in which they are served.
         self._lines: dict[TopicPartition, Line] = {}
         self._idle: dict[TopicPartition, Line] = {}
         # When a batch was acknowledged last.
         self.progress_ms = -1.0
         self.held_bytes = 0
-        # What may be held: less than the memory while somebody waits for some of it.
+        # The bytes that may be held: less than the memory while a caller waits for room.
         self.room_bytes = limits.memory_bytes_max
-        # How many wait for everything to be sent; while there is one, nothing lingers.
+        # How many callers wait for everything to be sent; while there is one, linger is disabled.
         self.flushing = 0
 
     def __len__(self) -> int:
-        """How many batches are not resolved."""
+        """Return the number of unresolved batches."""
         return sum(len(line.sent) + len(line.unsent) for line in self._lines.values())
 
     def append_open(self, partition: TopicPartition, item: Item, size_bytes: int) -> Batch | None:
-        """Take one record of that ``item_size_bytes`` into the partition's open batch.
+        """Append one record of that ``item_size_bytes`` to the partition's open batch.
 
-        None, and nothing is taken, if there is no open batch, or no room in it or in the memory.
-        HOT: once per record; everything else happens once per batch."""
+        Returns None, and takes nothing, if there is no open batch, or no room in it or in the
+        memory. HOT: once per record; everything else happens once per batch."""
         line = self._lines.get(partition)
         if line is None or not line.unsent:
             return None
@@ -99,8 +99,8 @@ class Accumulator:
         return batch
 
     def append_value(self, batch: Batch, timestamp: int, value: bytes) -> bool:
-        """Take a record of a value alone into a batch of before, if that is open still and there
-        is room; else False, and nothing is taken. HOT: the cheapest way in."""
+        """Append a record with only a value to a known batch, if that is still open and there is
+        room; else return False. HOT: the cheapest way in."""
         size_bytes = RECORD_OVERHEAD_BYTES + len(value)
         batch_bytes, held_bytes = batch.size_bytes + size_bytes, self.held_bytes + size_bytes
         if (
@@ -117,9 +117,9 @@ class Accumulator:
     def append(
         self, partition: TopicPartition, item: Item, size_bytes: int, now_ms: float
     ) -> Batch | None:
-        """Take one record into a batch of its partition, a new one if need be.
+        """Append one record to a batch of its partition, a new one if needed.
 
-        None, and nothing is taken, when the memory is full."""
+        Returns None, and takes nothing, if the memory is full."""
         batch = self.append_open(partition, item, size_bytes)
         if batch is None and self.has_room(size_bytes):
             batch = self._new_batch(partition, now_ms)
@@ -131,17 +131,17 @@ class Accumulator:
         return batch
 
     def append_part(self, partition: TopicPartition, part: RowRun, now_ms: float) -> AppendedRows:
-        """Take records that came together; the caller has seen that there is room for them.
+        """Append records that arrived together; the caller has checked that there is room.
 
-        Many are a batch of their own, which is closed. A few share the open one: small calls
-        shall not make small batches."""
+        Many records get a closed batch of their own. A few share the open one, so that small calls
+        do not make small batches."""
         size_bytes = part.size_bytes
         if size_bytes * SHARE_OF_OWN_BATCH >= self._limits.batch_bytes:
             batch, first_index = self._new_batch(partition, now_ms), 0
             batch.part = part
             batch.phase = BatchPhase.CLOSED
         else:
-            # First of all: columns may turn out not to hold what they should.
+            # Before any change of state: columns may turn out to hold invalid data.
             items = part.items()
             batch = self._open_batch(partition, size_bytes) or self._new_batch(partition, now_ms)
             first_index = len(batch.items)
@@ -151,7 +151,7 @@ class Accumulator:
         return AppendedRows(batch, first_index)
 
     def _open_batch(self, partition: TopicPartition, size_bytes: int) -> Batch | None:
-        """The batch that takes so much more, if there is one."""
+        """Return the open batch if it has that much room, else None."""
         line = self._lines.get(partition)
         if line is None or not line.unsent:
             return None
@@ -164,20 +164,20 @@ class Accumulator:
         return batch
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether a record of that size can be taken now."""
+        """Return whether a record of that size can be taken now."""
         # A lone record may exceed the memory: it would wait for ever otherwise.
         needed_bytes = self.held_bytes + BATCH_OVERHEAD_BYTES + size_bytes
         return self.held_bytes == 0 or needed_bytes <= self._limits.memory_bytes_max
 
     def begin_wait(self, size_bytes: int) -> None:
-        """Somebody waits for so much room: what is free is left to them, and nothing lingers.
+        """Reserve free memory for a caller that waits for that much room, and disable linger.
 
-        Those who need less would take every bit of it as soon as it is free."""
+        Otherwise callers that need less would take all memory as soon as it is free."""
         self.room_bytes = self._limits.memory_bytes_max - BATCH_OVERHEAD_BYTES - size_bytes
         self.flushing += 1
 
     def end_wait(self) -> None:
-        """They have got it, or do not want it any more."""
+        """End the reservation: the caller has got its room, or has stopped waiting."""
         self.room_bytes = self._limits.memory_bytes_max
         self.flushing -= 1
 
@@ -201,10 +201,10 @@ class Accumulator:
         may_send: Callable[[int], bool],
         may_go: Callable[[TopicPartition], bool] | None = None,
     ) -> Collected:
-        """Choose what goes out now; the caller then lets each ``depart``. ``may_go`` can hold
-        partitions back, whatever is due.
+        """Choose what to send now; the caller then lets each batch ``depart``. ``may_go`` can hold
+        partitions back.
 
-        A broker gets a request once one of its batches is due; then its other partitions add what
+        A broker gets a request once one of its batches is due; its other partitions then add what
         they have, because the request costs the same."""
         found = Collected()
         waiting: dict[int, list[Batch]] = {}
@@ -235,7 +235,7 @@ class Accumulator:
         return found
 
     def _due_ms(self, batch: Batch) -> float:
-        """From when on the batch is worth a request of its own."""
+        """Return the time from which the batch is worth a request of its own."""
         if batch.phase is BatchPhase.CLOSED or self.flushing or self.is_short_of_memory:
             return batch.not_before_ms
         return max(batch.not_before_ms, batch.created_ms + self._limits.linger_ms)
@@ -246,15 +246,15 @@ class Accumulator:
         return self.held_bytes > self._limits.memory_bytes_max - self._limits.batch_bytes
 
     def depart(self, batch: Batch, node_id: int) -> Line:
-        """The batch is on its way to that broker: return its line."""
+        """Record that the batch is sent to that broker; return its line."""
         line = self._lines.pop(batch.partition)
         line.depart(batch, node_id)
-        # Last in turn now, so that a partition that always has something cannot starve others.
+        # Moved to the end, so that a partition that always has records cannot starve others.
         self._lines[batch.partition] = line
         return line
 
     def resolve(self, batch: Batch) -> Line:
-        """The batch is delivered or given up: forget it, free its memory and return its line."""
+        """Forget a batch that is delivered or given up, free its memory and return its line."""
         line = self._lines[batch.partition]
         line.remove(batch)
         self.held_bytes -= batch.size_bytes
@@ -264,24 +264,26 @@ class Accumulator:
         return line
 
     def split(self, batch: Batch) -> None:
-        """The batch is too large for its topic: two smaller ones stand in its place."""
+        """Replace a batch that is too large for its topic by two halves."""
         halves = self._lines[batch.partition].split(batch)
         self.held_bytes += sum(half.size_bytes for half in halves) - batch.size_bytes
 
     def line(self, partition: TopicPartition) -> Line:
-        """The line of a partition that has taken a record before."""
+        """Return the line of a partition that has taken a record before."""
         line = self._lines.get(partition)
         return line if line is not None else self._idle[partition]
 
     def begin_epoch(self) -> None:
-        """All partitions are numbered anew; nothing is unresolved. As with a new producer, a leader
-        that has forgotten this one would take a second batch for the first."""
+        """Begin a new epoch for all partitions; no batch is unresolved.
+
+        The window restarts as for a new producer: a leader that has forgotten this one would take a
+        second batch for the first."""
         assert not self._lines
         for line in self._idle.values():
             line.begin_epoch(self._limits.first_window)
 
     def expired(self, now_ms: float) -> list[Batch]:
-        """Batches that ran out of time off the wire; those on it wait for their answer."""
+        """Return batches that ran out of time, except those in flight, which wait for their answer."""
         late = []
         for line in self._lines.values():
             for batch in chain(line.sent, line.unsent):
@@ -292,7 +294,7 @@ class Accumulator:
         return late
 
     def next_expiry_ms(self) -> float | None:
-        """When the oldest batch that is not on the wire runs out of time."""
+        """Return when the oldest batch that is not in flight runs out of time."""
         oldest_ms = None
         for line in self._lines.values():
             if not line.unsent and line.in_flight_count == len(line.sent):
@@ -310,12 +312,12 @@ class Accumulator:
         return created_ms + self._limits.delivery_timeout_ms
 
     def unresolved(self) -> list[Batch]:
-        """Every batch that is not resolved."""
+        """Return every unresolved batch."""
         return [batch for line in self._lines.values() for batch in line]
 
 
 def within_one_request(batches: Iterable[Batch], limit_bytes: int) -> list[Batch]:
-    """As many of the batches as one request may hold, at least one."""
+    """Return as many of the batches as fit into one request, at least one."""
     chosen: list[Batch] = []
     size_bytes = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""One batch of a producer: records that travel, succeed and fail together. Pure."""
+"""One batch of a producer: records that are sent, succeed and fail together. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH_OVERHEAD_BYTES = 61
 
 
 class BatchPhase(Enum):
-    """OPEN takes records; CLOSED waits to be sent (again); IN_FLIGHT is on the wire; DONE."""
+    """OPEN takes records; CLOSED waits to be sent (again); IN_FLIGHT waits for an answer; DONE."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -28,7 +28,7 @@ class BatchPhase(Enum):
 
 
 class Batch:
-    """Made and changed by the accumulator only; compared and hashed by identity."""
+    """Owned and changed by the accumulator only; compared and hashed by identity."""
 
     __slots__ = (
         "attempts",
@@ -52,7 +52,7 @@ class Batch:
         self.partition = partition
         self.created_ms = created_ms
         self.phase = BatchPhase.OPEN
-        # What is in it: items that were added one by one, or a part of many that came at once.
+        # The records: items that were added one by one, or a run of rows that arrived together.
         self.items: list[Item] = []
         self.part: RowRun | None = None
         self.size_bytes = BATCH_OVERHEAD_BYTES
@@ -60,14 +60,15 @@ class Batch:
         self.encoded: bytearray | None = None
         self.attempts = 0
         self.not_before_ms = 0.0
-        # True once a try may have been appended without our knowing.
+        # True once an attempt may have been appended without the producer knowing.
         self.outcome_unknown = False
-        # The batch numbered before it was given up: a gap in the sequence is our own doing.
+        # The batch numbered before it was given up: the gap in the sequence is this producer's
+        # doing.
         self.follows_gap = False
-        # The whole that it is a half of may have been appended without our knowing.
+        # The batch it was split from may have been appended without the producer knowing.
         self.is_part_of_unknown = False
         self.last_answer = ErrorCode.NONE
-        # What it was split into.
+        # The two batches it was split into.
         self.halves: tuple[Batch, ...] = ()
 
     def __repr__(self) -> str:
@@ -80,12 +81,14 @@ class Batch:
 
     @property
     def is_numbered(self) -> bool:
-        """Whether it has a sequence, that is, has been on the wire of an idempotent producer."""
+        """Whether it has a sequence, that is, has been sent by an idempotent producer."""
         return self.stamp.base_sequence >= 0
 
     def split(self) -> tuple[Batch, Batch]:
-        """Two batches in its place, which is too large for its topic (KIP-126). They keep its
-        sequence numbers between them: whatever is numbered already stays right behind."""
+        """Split a batch that is too large for its topic into two (KIP-126).
+
+        The halves keep its sequence numbers between them, so that later numbered batches follow on.
+        """
         count = self.record_count // 2
         assert count > 0
         first, second = (

@@ -145,7 +145,7 @@ class BulkSending(ABC):
             sender.wake()
         return deliveries
 
-    # What the producer has.
+    # What the producer provides.
 
     @property
     @abstractmethod
@@ -153,26 +153,26 @@ class BulkSending(ABC):
 
     @abstractmethod
     def _running(self) -> Sender:
-        """Raises ClientClosed."""
+        """Return the running sender. Raises ClientClosed."""
 
     @abstractmethod
     async def _topic(self, name: str) -> TopicView:
-        """Raises RequestRefused."""
+        """Return the topic. Raises RequestRefused."""
 
     @abstractmethod
     async def _grown(self, view: TopicView) -> TopicView: ...
 
     @abstractmethod
     def _choose(self, view: TopicView, partition: int | None, key: bytes | None) -> TopicPartition:
-        """Raises RequestRefused for a partition that is not there."""
+        """Choose a partition. Raises RequestRefused for a partition that does not exist."""
 
     @abstractmethod
     def _partition_of_key(self, view: TopicView, key: bytes) -> int | None:
-        """None where the key does not decide."""
+        """Return the partition of a key; None if the key does not decide."""
 
     @abstractmethod
     def _move_on(self, view: TopicView, left: TopicPartition) -> TopicPartition: ...
 
     @abstractmethod
     async def _have_room(self, sender: Sender, size_bytes: int) -> None:
-        """Raises ClientClosed."""
+        """Wait for room. Raises ClientClosed."""

@@ -1,6 +1,6 @@
-"""What a transactional producer asks of coordinators, as values. Pure.
+"""The requests of a transactional producer to coordinators, as values. Pure.
 
-The machine in ``transaction`` says which of these is next; the shell sends it.
+``transaction`` decides which of these is next; ``transaction_link`` sends it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ NO_IDENTITY = ProducerIdentity(-1, -1)
 
 
 class AskIdentity(NamedTuple):
-    """InitProducerId: begin a session, or go on with ``identity`` under the next epoch (KIP-360),
-    which fails if somebody else has taken it over."""
+    """InitProducerId: begin a session, or continue ``identity`` with the next epoch (KIP-360),
+    which fails if another producer has taken it over."""
 
     identity: ProducerIdentity
 
 
 class AskPartitions(NamedTuple):
-    """AddPartitionsToTxn: these are about to be written to. Version 1 only."""
+    """AddPartitionsToTxn: the producer is about to write to these partitions. Version 1 only."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 class AskGroup(NamedTuple):
-    """AddOffsetsToTxn: offsets of this group are about to be committed. Version 1 only."""
+    """AddOffsetsToTxn: the producer is about to commit offsets of this group. Version 1 only."""
 
     group_id: str
 

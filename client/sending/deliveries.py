@@ -1,7 +1,7 @@
-"""The producer as a machine: accumulator, sequences and verdicts in one place. Pure.
+"""Decides the fate of batches from accumulator, sequences and verdicts. Pure.
 
-The shell asks what to send, says what became of it, and gets back the batches whose fate is
-decided. Nothing here knows of connections; a lost one is reported batch by batch.
+The sender asks what to send and reports the result of each request. Connections are unknown here; a
+lost one is reported batch by batch.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from ottla.protocol.records.compression import Codec
 
 
-# The leader has appended the batch, but not enough others have it so far.
+# The leader has appended the batch, but too few replicas have it so far.
 APPENDED = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
-# The transaction before this one is still being completed, which takes a few round trips between
-# brokers. They hold back the next one's first batch until then.
+# The previous transaction is still being completed, which takes a few round trips between brokers.
+# Until then they refuse the first batch of the next one.
 WHILE_COMPLETING = Backoff(20, 1_000)
 
 
 class ProducedPartition(NamedTuple):
-    """What a produce response says about one partition.
+    """One partition's part of a produce response.
 
-    ``base_offset`` is -1 where the broker does not tell; ``append_time_ms`` is -1 unless the topic
-    stamps records itself."""
+    ``base_offset`` is -1 if the broker does not report it; ``append_time_ms`` is -1 unless the
+    topic uses log append time."""
 
     code: ErrorCode
     base_offset: int = -1
@@ -45,7 +45,7 @@ class ProducedPartition(NamedTuple):
 
 
 class Deliveries:
-    """One producer's batches from the moment they may leave until their fate is decided."""
+    """One producer's batches until their fate is decided. Owned by its sender."""
 
     __slots__ = (
         "_accumulator",
@@ -78,28 +78,28 @@ class Deliveries:
 
     @property
     def needs_identity(self) -> bool:
-        """Whether batches may have to wait until a broker has handed out a producer id."""
+        """Whether batches may have to wait for a producer id."""
         return self._idempotent and self.sequences.identity is None
 
     def begin_epoch(self, identity: ProducerIdentity) -> None:
-        """Number everything that comes from now on under this identity. No batch is unresolved."""
+        """Number all later batches under this identity. No batch is unresolved."""
         self.sequences.begin(identity)
         self._accumulator.begin_epoch()
 
     def depart(self, batch: Batch, node_id: int) -> bytearray | None:
-        """The batch is about to go to that broker: its bytes, or None if it has to wait for a
-        producer id.
+        """Number and encode a batch for that broker; return its bytes, or None if it has to wait
+        for a producer id.
 
         A batch keeps its number until it is resolved: the same records under another number would
         be appended a second time. Raises TypeError, ValueError or OverflowError for records that
-        cannot be written; the batch is where it was then."""
+        cannot be encoded; the batch then stays queued."""
         is_new = self._idempotent and batch.stamp == NO_STAMP
         sequences = self.sequences
         if is_new and sequences.identity is None and not sequences.has_identity(batch.partition):
             return None
         encoded = None
         if batch.encoded is None:
-            # Before it is numbered: what cannot be written leaves no gap.
+            # Before the batch is numbered: records that cannot be encoded leave no gap.
             part = batch.part
             encoded = encode_entries(batch.items) if part is None else part.encode()
         if is_new:
@@ -122,8 +122,9 @@ class Deliveries:
     def answered(
         self, batch: Batch, answer: ProducedPartition, now_ms: float, chance: float
     ) -> BatchVerdict:
-        """A broker has answered for the batch, which is resolved unless the verdict is another
-        try. ``chance`` is uniform in [0, 1)."""
+        """Take a broker's answer for the batch, which is resolved unless the verdict is a retry.
+
+        ``chance`` is uniform in [0, 1)."""
         if answer.code is ErrorCode.NONE:
             return self._delivered(batch)
         line = self._accumulator.line(batch.partition)
@@ -144,7 +145,7 @@ class Deliveries:
                 line.return_batch(batch, now_ms)
                 line.restarting = True
                 if answer.code is ErrorCode.UNKNOWN_PRODUCER_ID:
-                    # As with a new producer, any sequence would be taken for the first.
+                    # As with a new producer, the broker would take any sequence for the first.
                     line.window = 1
             case BatchVerdict.FAILED:
                 self._give_up(line, batch)
@@ -174,8 +175,8 @@ class Deliveries:
             and batch.is_part_of_unknown
             and is_oldest
         ):
-            # The whole is in the log, which took it before its limit was lowered: nobody can tell
-            # where, and its records must not go again under other numbers.
+            # The log has the whole batch, from before the topic's limit was lowered, at an unknown
+            # offset; its records must not be sent again under other numbers.
             return BatchVerdict.FAILED
         if self._transactional:
             return judge_in_transaction(code, is_oldest=is_oldest)
@@ -189,21 +190,22 @@ class Deliveries:
     def connection_lost(
         self, batch: Batch, now_ms: float, chance: float, *, was_sent: bool
     ) -> None:
-        """No answer will come. It goes again with its number, so a broker that has it will say so.
+        """Queue the batch again after a lost connection, with its number: a broker that has it
+        reports a duplicate.
 
-        Without a number a batch that was sent may be appended twice by this; that is what acks
-        without idempotence mean, and Kafka's own retries do the same."""
+        A batch without a number that was sent may be appended twice; acks without idempotence allow
+        that, and Kafka's own retries do the same."""
         line = self._accumulator.line(batch.partition)
         batch.outcome_unknown = batch.outcome_unknown or was_sent
         line.return_batch(batch, now_ms + self._backoff.delay_ms(batch.attempts, chance))
         self._restart_if_quiet(line)
 
     def sent_for_good(self, batch: Batch) -> None:
-        """With acks=0 nothing will ever be heard of the batch."""
+        """Resolve a batch that was sent with acks=0: no answer will come."""
         self._accumulator.resolve(batch)
 
     def give_up(self, batch: Batch) -> None:
-        """The batch ran out of time, or its topic is gone: drop it while it is off the wire."""
+        """Drop a batch that ran out of time, or whose topic is gone, while it is not in flight."""
         line = self._accumulator.line(batch.partition)
         self._give_up(line, batch)
         self._restart_if_quiet(line)
@@ -214,9 +216,10 @@ class Deliveries:
         self._accumulator.resolve(batch)
 
     def _restart_if_quiet(self, line: Line) -> None:
-        """Renumber once nothing is in flight.
+        """Renumber once no batch is in flight.
 
         Before that, a later batch could still be appended under its old number:
+
         1. Batches 5 and 6 are in flight and 5 is refused as out of order.
         2. 6 would be renumbered and sent again.
         3. The answer to the first 6 is on its way and says that it was appended."""

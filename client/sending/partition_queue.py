@@ -1,8 +1,8 @@
 """One partition's batches in a producer, in the order of their records. Pure.
 
-First those that have been on the wire and are not resolved, then those that have not. A batch
-that came back holds up everything behind it that is not on the wire already, so a retry never
-changes the order (requirement IDM-10).
+First those that have been sent and are not resolved, then the unsent ones. A batch that came back
+holds up everything behind it that is not in flight already, so a retry never changes the order
+(requirement IDM-10).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Line:
-    """Owned by the accumulator. ``window`` is how many unresolved batches may be out."""
+    """Owned by the accumulator. ``window`` limits the sent batches that are not resolved."""
 
     __slots__ = (
         "ends_in_gap",
@@ -44,7 +44,7 @@ class Line:
         self.node_id = -1
         # The last numbered batch was given up, so the next one to be numbered follows a gap.
         self.ends_in_gap = False
-        # Nothing goes out until all in flight have come back and the line is renumbered.
+        # Nothing is sent until all batches in flight have come back and the line is renumbered.
         self.restarting = False
 
     @property
@@ -56,7 +56,7 @@ class Line:
         yield from self.unsent
 
     def next_batch(self) -> Batch | None:
-        """The only batch that may go out next: the oldest that came back, else the oldest new."""
+        """Return the only batch that may be sent next: the oldest returned, else the oldest new."""
         if self.restarting:
             return None
         if self.in_flight_count < min(len(self.sent), self.window):
@@ -68,11 +68,11 @@ class Line:
         return None
 
     def is_oldest(self, batch: Batch) -> bool:
-        """Whether every earlier batch is resolved."""
+        """Return whether every earlier batch is resolved."""
         return bool(self.sent) and self.sent[0] is batch
 
     def depart(self, batch: Batch, node_id: int) -> None:
-        """The batch is on its way to that broker."""
+        """Record that the batch is sent to that broker."""
         assert batch.phase in (BatchPhase.OPEN, BatchPhase.CLOSED)
         # Two brokers at once could append the later batch first.
         assert self.in_flight_count == 0 or self.node_id == node_id
@@ -85,14 +85,14 @@ class Line:
         self.node_id = node_id
 
     def return_batch(self, batch: Batch, not_before_ms: float) -> None:
-        """The batch has to go out again, in its old place and with its old sequence."""
+        """Queue the batch again, at its old position and with its old sequence."""
         assert batch.phase is BatchPhase.IN_FLIGHT
         batch.phase = BatchPhase.CLOSED
         batch.not_before_ms = not_before_ms
         self.in_flight_count -= 1
 
     def split(self, batch: Batch) -> tuple[Batch, Batch]:
-        """It has come back too large: its halves go out in its place."""
+        """Replace a batch that was too large by its halves, at its position."""
         assert batch.phase is BatchPhase.IN_FLIGHT
         halves = batch.split()
         place = self.sent.index(batch)
@@ -102,10 +102,10 @@ class Line:
         return halves
 
     def leave_gap(self, batch: Batch) -> None:
-        """The batch is about to be given up: whoever is numbered right behind it follows a gap.
+        """Before the batch is given up, mark the batch numbered right behind it: it follows a gap.
 
-        That one alone, and not whoever happens to be the oldest: batches before the gap are not
-        affected by it, and their sequence errors mean what they say."""
+        Only that batch, not the oldest one: earlier batches are not affected by the gap, and their
+        sequence errors are real."""
         place = self.sent.index(batch)
         if place + 1 < len(self.sent):
             self.sent[place + 1].follows_gap = True
@@ -113,7 +113,7 @@ class Line:
             self.ends_in_gap = True
 
     def remove(self, batch: Batch) -> None:
-        """The batch is delivered or given up."""
+        """Remove a batch that is delivered or given up."""
         assert batch.phase is not BatchPhase.DONE
         if batch.phase is BatchPhase.IN_FLIGHT:
             self.in_flight_count -= 1
@@ -124,13 +124,13 @@ class Line:
             self.unsent.remove(batch)
 
     def begin_epoch(self, window: int) -> None:
-        """The next batch is the first one under another epoch; none is unresolved."""
+        """Begin a new epoch with an empty line."""
         assert self.is_empty
         self.window = window
         self.ends_in_gap = False
 
     def take_numbers_back(self) -> None:
-        """Make every batch that was out one that has not been, to be numbered anew."""
+        """Turn every sent batch back into an unsent one, without a number."""
         assert self.in_flight_count == 0
         while self.sent:
             batch = self.sent.pop()

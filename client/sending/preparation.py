@@ -1,6 +1,7 @@
-"""What a producer does to records before it takes them: interceptors and serializers.
+"""Prepares records before a producer takes them: interceptors and serializers.
 
-Made only where a configuration names some, so that other producers pay for a comparison with None.
+Created only if the configuration has some, so that other producers pay for one comparison with
+None.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Preparation:
-    """What happens to a record before the producer takes it."""
+    """Applies the configured interceptors and serializers. Owned by one producer."""
 
     __slots__ = ("_interceptors", "_key", "_value")
 
@@ -33,7 +34,7 @@ class Preparation:
         self._value = PerTopic(config.value_serializer or as_bytes)
 
     def prepared(self, record: ProducerRecord) -> ProducerRecord:
-        """The record with its key and value as bytes. Raises what the application's code does."""
+        """Return the record with key and value as bytes. Raises what the application's code does."""
         for interceptor in self._interceptors:
             record = interceptor.on_send(record)
         return record._replace(
@@ -52,14 +53,14 @@ class Preparation:
 
 
 def preparation(config: ProducerConfig) -> Preparation | None:
-    """What there is to do with every record, None if there is nothing."""
+    """Return the configured preparation, None if there is none."""
     if config.interceptors or config.key_serializer or config.value_serializer:
         return Preparation(config)
     return None
 
 
 class Reporter:
-    """Tells the application the fate of each batch."""
+    """Reports the fate of each batch to the application's callbacks."""
 
     __slots__ = ("_listeners",)
 
@@ -67,7 +68,7 @@ class Reporter:
         self._listeners = listeners
 
     def delivered(self, batch: Batch, fate: BatchDelivered) -> None:
-        """The batch is stored."""
+        """Report that the batch is stored."""
         self._tell(
             DeliveryReport(
                 *batch.partition, fate.base_offset, batch.record_count, fate.append_time_ms
@@ -75,7 +76,7 @@ class Reporter:
         )
 
     def failed(self, batch: Batch, error: Exception) -> None:
-        """The batch will not be sent again."""
+        """Report that the batch will not be sent again."""
         self._tell(DeliveryReport(*batch.partition, -1, batch.record_count, error=error))
 
     def _tell(self, report: DeliveryReport) -> None:
@@ -83,12 +84,12 @@ class Reporter:
             try:
                 listener(report)
             except Exception:
-                # Its trouble must not become that of the records behind.
+                # A failing callback must not affect the records behind.
                 logger.exception("a delivery callback has failed")
 
 
 def reporter(config: ProducerConfig) -> Reporter | None:
-    """Who tells of deliveries, None if nobody wants to know."""
+    """Return the reporter of deliveries, None if no callback is configured."""
     listeners: list[Callable[[DeliveryReport], object]] = [
         interceptor.on_delivery for interceptor in config.interceptors
     ]

@@ -1,4 +1,4 @@
-"""Batches to Produce requests, and Produce answers to answers per partition."""
+"""Builds Produce requests from batches, and reads Produce responses by partition."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Buffer
     from ottla.wire.connection import Connection
 
-# Older versions carry message sets, which are never written here.
+# Older versions carry message sets, which this client never writes.
 PRODUCE = declare(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, 3)
 # The last version that names topics instead of giving their ids.
 LAST_BY_NAME = 12
-# From here on the broker adds the partitions to the transaction.
+# From this version on the broker adds the partitions to the transaction.
 IMPLICIT_VERSION = 12
 
 
@@ -42,7 +42,7 @@ def build_request(
     timeout_ms: int,
     transactional_id: str | None = None,
 ) -> ProduceRequest:
-    """One request for batches of different partitions."""
+    """Return one request for batches of different partitions."""
     topics: dict[str, TopicProduceData] = {}
     for batch, encoded in batches:
         name, number = batch.partition
@@ -58,10 +58,10 @@ def build_request(
 def version_for(
     connection: Connection, request: ProduceRequest, *, is_implicit: bool = False
 ) -> int:
-    """The newest version that can name all topics of the request, and that means what the
-    transaction's version does. Raises UnsupportedByBroker.
+    """Return the newest version that can name all topics of the request and that matches the
+    transaction's protocol version. Raises UnsupportedByBroker.
 
-    A transaction is ``is_implicit`` where brokers add partitions to it by themselves (KIP-890)."""
+    A transaction is ``is_implicit`` if brokers add partitions to it by themselves (KIP-890)."""
     version = connection.version_of(PRODUCE)
     if request.transactional_id is not None:
         if not is_implicit:
@@ -79,7 +79,7 @@ def version_for(
 def answers_of(
     response: ProduceResponse, metadata: ClusterMetadata
 ) -> dict[TopicPartition, ProducedPartition]:
-    """What the response says, by partition."""
+    """Return the response by partition."""
     answers = {}
     for topic in response.responses:
         name = topic.name or name_of(metadata, topic.topic_id)
@@ -89,7 +89,7 @@ def answers_of(
 
 
 def name_of(metadata: ClusterMetadata, topic_id: bytes) -> str:
-    """The name behind an id; an id that is unknown by now has the empty one."""
+    """Return the topic name for an id; "" if the id is unknown by now."""
     for topic in metadata.topics.values():
         if topic.topic_id == topic_id:
             return topic.name
@@ -97,7 +97,7 @@ def name_of(metadata: ClusterMetadata, topic_id: bytes) -> str:
 
 
 def answer_of(partition: PartitionProduceResponse) -> ProducedPartition:
-    """One partition's part; the first refused record's reason is worth more than the general."""
+    """Return one partition's part, with the first refused record's reason if there is one."""
     message = partition.error_message
     if partition.record_errors:
         first = partition.record_errors[0]

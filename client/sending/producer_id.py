@@ -1,4 +1,4 @@
-"""A producer id for a producer without transactions: whichever broker is asked hands one out."""
+"""Gets a producer id for a producer without transactions, from any broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def ask_for_identity(cluster: ClusterClient) -> ProducerIdentity:
-    """A producer id that nobody else has. Raises RequestRefused or TransportError."""
+    """Return a new, unique producer id. Raises RequestRefused or TransportError."""
 
     def check(response: InitProducerIdResponse, connection: Connection) -> None:
         code = error_code(response.error_code)

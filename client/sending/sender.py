@@ -1,6 +1,7 @@
-"""The producer's second half: takes batches out of memory to the brokers and their fates back.
+"""Sends the producer's batches to the brokers and reports their fates.
 
-One task pumps; what to send and what an answer means is decided by the machines in ``state``.
+One task pumps; ``Deliveries`` and ``ProducerTransaction`` decide what to send and what answers
+mean.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The broker gives up waiting for replicas a little before we give up waiting for the broker;
+# The broker stops waiting for replicas a little before the client stops waiting for the broker;
 # otherwise a slow follower costs the connection.
 BROKER_TIMEOUT_SHARE = 0.9
 
@@ -54,7 +55,8 @@ class Sender:
     def __init__(self, cluster: ClusterClient, config: ProducerConfig) -> None:
         self.accumulator = Accumulator(config.limits())
         self.futures: dict[Batch, asyncio.Future[BatchDelivered]] = {}
-        # Set whenever memory has become free, or the sender has ended; one at a time waits for it.
+        # Set when memory has become free, or the sender has ended; one caller at a time waits for
+        # it.
         self.room = asyncio.Event()
         self.room_line = asyncio.Lock()
         self.failure: BaseException | None = None
@@ -86,14 +88,14 @@ class Sender:
         self._timer_ms = 0.0
 
     def start(self) -> None:
-        """Begin pumping, and ask for the producer id while the first records come in; that of a
-        transactional producer comes from its coordinator."""
+        """Begin pumping, and ask for a producer id meanwhile; a transactional producer gets its own
+        from its coordinator."""
         self._upkeep.run(self._run(), "producer")
         if self._deliveries.needs_identity and self.transactions is None:
             self._upkeep.start_job("identity", self._learn_identity)
 
     async def stop(self) -> None:
-        """End; whatever is not delivered by now fails."""
+        """End; everything undelivered fails."""
         await self._upkeep.stop()
         if self._timer is not None:
             self._timer.cancel()
@@ -102,20 +104,20 @@ class Sender:
             self.transactions.stop(ClientClosed("the producer was closed before this had ended"))
 
     def wake(self) -> None:
-        """Something has changed that may let a batch go."""
+        """Let the pump check for batches to send."""
         self._wake.set()
 
     @property
     def has_unresolved(self) -> bool:
-        """Whether records have no fate yet."""
+        """Whether some batch is unresolved."""
         return len(self.accumulator) > 0
 
     def begin_epoch(self, identity: ProducerIdentity) -> None:
-        """Number what comes from now on under this identity; nothing is unresolved."""
+        """Number later batches under this identity; no batch is unresolved."""
         self._deliveries.begin_epoch(identity)
 
     def future_of(self, batch: Batch) -> asyncio.Future[BatchDelivered]:
-        """The one future of a batch."""
+        """Return the future of a batch, created on first use."""
         future = self.futures.get(batch)
         if future is None:
             future = self.futures[batch] = asyncio.get_running_loop().create_future()
@@ -160,8 +162,8 @@ class Sender:
         self._set_timer(now_ms, collected.wake_ms)
 
     def _pump_transactions(self, transactions: ProducerTransactions) -> None:
-        """Drop what must not be sent any more, hurry what a commit waits for, and let the
-        coordinators be asked."""
+        """Drop what must not be sent any more, disable linger for a commit, and start requests to
+        the coordinators."""
         machine = transactions.machine
         if machine.is_draining:
             error = transactions.error()
@@ -183,17 +185,17 @@ class Sender:
         self._fail(batch, error)
 
     def _tell_failure(self, code: ErrorCode) -> None:
-        """A batch has failed: its transaction may have to be aborted."""
+        """Report a failed batch to its transaction, which may have to be aborted."""
         if self.transactions is not None:
             self.transactions.machine.batch_failed(code)
             self.transactions.settle()
 
     def _set_timer(self, now_ms: float, wake_ms: float | None) -> None:
-        """See to it that the pump runs then, and when the next batch expires."""
+        """Run the pump at that time, and when the next batch expires."""
         times = [at for at in (wake_ms, self.accumulator.next_expiry_ms()) if at is not None]
         if self._timer is not None:
             if times and now_ms < self._timer_ms <= min(times):
-                # Once too often is cheaper than another timer for each request.
+                # One wake-up too many is cheaper than another timer for each request.
                 return
             if now_ms < self._timer_ms:
                 self._timer.cancel()
@@ -220,7 +222,7 @@ class Sender:
         return True
 
     def _send(self, node_id: int, batches: list[Batch]) -> bool:
-        """Send what can be numbered; return whether anything went out."""
+        """Send what can be numbered; return whether anything was sent."""
         connection = self._ready.pop(node_id)
         if connection.closed:
             return False
@@ -229,7 +231,7 @@ class Sender:
             try:
                 encoded = self._deliveries.depart(batch, node_id)
             except (TypeError, ValueError, OverflowError) as error:
-                # Columns are the caller's memory, and looked into here for the first time.
+                # Columns are the caller's memory, and read here for the first time.
                 self._give_up(batch, unwritable(batch.partition, error))
                 self._tell_failure(ErrorCode.INVALID_RECORD)
                 self.wake()
@@ -252,7 +254,7 @@ class Sender:
             parts.is_known, is_implicit = True, parts.is_implicit
         future: asyncio.Future[ProduceResponse] | asyncio.Future[None]
         if self._acks == 0:
-            # As long as the kernel has no room for it, it is in our memory.
+            # As long as the kernel has no room for it, the request stays in this process's memory.
             future = connection.send_unanswered(PRODUCE, request)
         else:
             version = version_for(connection, request, is_implicit=is_implicit)
@@ -275,7 +277,7 @@ class Sender:
             return
         failure = future.exception()
         now_ms = self._clock.now_ms()
-        # Batches that were given up when the producer stopped have no use for an answer.
+        # Batches that were given up when the producer stopped need no answer.
         batches = [batch for batch in batches if batch.phase is not BatchPhase.DONE]
         if isinstance(failure, TransportError):
             self._cluster.mark_stale()
@@ -288,7 +290,7 @@ class Sender:
             return
         response = future.result()
         if response is None:
-            # It has left, and that is all there is to know.
+            # Sent with acks=0: no answer will follow.
             self.accumulator.progress_ms = now_ms
             for batch in batches:
                 self._deliveries.sent_for_good(batch)
@@ -296,7 +298,7 @@ class Sender:
             return
         answers = answers_of(response, self._cluster.metadata)
         for batch in batches:
-            # A broker that leaves a partition out has told nothing about it.
+            # A broker that leaves a partition out has reported nothing about it.
             answer = answers.get(batch.partition, ProducedPartition(ErrorCode.NETWORK_EXCEPTION))
             self._settle(batch, answer, connection, now_ms)
 
@@ -335,13 +337,13 @@ class Sender:
 
     def _fail(self, batch: Batch, error: ClientError) -> None:
         self.room.set()
-        # What an application aborts it knows of.
+        # The application knows about its own aborts.
         level = logging.DEBUG if isinstance(error, TransactionAborted) else logging.WARNING
         logger.log(level, "%d records were not delivered: %s", batch.record_count, error)
         future = self.futures.pop(batch, None)
         if future is not None and not future.done():
             future.set_exception(error)
-            # It has been logged; nobody has to await it.
+            # Logged above: the future need not be awaited.
             future.exception()
         if self._reporter is not None:
             self._reporter.failed(batch, error)

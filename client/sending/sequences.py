@@ -1,10 +1,10 @@
-"""Which producer id, epoch and sequence numbers a partition's next batch carries (KIP-98). Pure.
+"""Assigns producer id, epoch and sequence numbers to a partition's batches (KIP-98). Pure.
 
-Sequences start at 0 and rise by one per record, for each partition on its own. When a partition's
+Sequences start at 0 and rise by one per record, for each partition separately. When a partition's
 sequence is broken (a batch was given up, or the broker has forgotten the producer), the partition
-starts again at 0 under the next epoch. The epoch is raised for that partition alone: brokers keep
-producers per partition, and raising it everywhere would renumber batches of other partitions
-whose fate is not known yet, which duplicates them (hazard T-08).
+restarts at 0 under the next epoch. The epoch is raised for that partition alone: brokers keep
+producers per partition, and raising it everywhere would renumber batches of other partitions whose
+fate is unknown, which duplicates them (hazard T-08).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SEQUENCE_MODULUS = 2**31
 
 
 class ProducerIdentity(NamedTuple):
-    """What a broker hands out in InitProducerId."""
+    """The producer id and epoch from an InitProducerId response."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Stamp(NamedTuple):
-    """What one batch carries; without idempotence all three are -1."""
+    """The identity and sequence of one batch; without idempotence all three are -1."""
 
     producer_id: int
     producer_epoch: int
@@ -46,14 +46,14 @@ class _Place:
 
 
 def add_to_sequence(sequence: int, record_count: int) -> int:
-    """The sequence that many records later; 2^31 - 1 is followed by 0 (hazard T-03)."""
+    """Return the sequence that many records later; 2^31 - 1 is followed by 0 (hazard T-03)."""
     assert 0 <= sequence < SEQUENCE_MODULUS
     assert record_count >= 0
     return (sequence + record_count) % SEQUENCE_MODULUS
 
 
 class Sequences:
-    """The sequence numbers of one idempotent producer."""
+    """The sequence numbers of one idempotent producer. Owned by its ``Deliveries``."""
 
     __slots__ = ("_places", "identity")
 
@@ -68,14 +68,14 @@ class Sequences:
         self.identity = identity
 
     def begin(self, identity: ProducerIdentity) -> None:
-        """Number every partition anew under this identity, from 0.
+        """Number every partition from 0 under this identity.
 
         Only while no batch is unresolved, for the reason given in ``restart``."""
         self._places.clear()
         self.adopt(identity)
 
     def has_identity(self, partition: TopicPartition) -> bool:
-        """Whether a batch of this partition can be numbered now."""
+        """Return whether a batch of this partition can be numbered now."""
         return partition in self._places or self.identity is not None
 
     def assign(self, partition: TopicPartition, record_count: int) -> Stamp:
@@ -90,11 +90,11 @@ class Sequences:
         return stamp
 
     def restart(self, partition: TopicPartition) -> None:
-        """Begin again at 0 under the next epoch.
+        """Restart the partition at 0 under the next epoch.
 
         Only while no batch of the partition is unresolved: one that may have been appended under
-        the old numbers would be appended again under the new ones. When the epochs are used up
-        the partition takes a fresh producer id, which has to be asked for."""
+        the old numbers would be appended again under the new ones. When the epochs are used up the
+        partition needs a fresh producer id."""
         place = self._places.get(partition)
         if place is None:
             return
@@ -106,7 +106,7 @@ class Sequences:
         self.forget(partition)
 
     def forget(self, partition: TopicPartition) -> None:
-        """Number the partition with a fresh producer id next time: this one is refused there."""
+        """Number the partition with a fresh producer id next time: its broker refuses this one."""
         place = self._places.pop(partition, None)
         if place is not None and self.identity is not None:
             spent = place.identity.producer_id

@@ -1,13 +1,13 @@
-"""One transactional producer: what may be sent, and what is to be asked next (KIP-98, 890). Pure.
+"""Decides what a transactional producer may send, and its next request (KIP-98, 890). Pure.
 
-The states are in ``transaction_states``, what errors mean in ``transaction_verdict``.
+The states are in ``transaction_states``, the meaning of errors in ``transaction_verdict``.
 
 Version 1 announces partitions and groups before they are written to, and keeps its epoch; after an
-error it takes the next one, so that nothing that is still on its way can join a later transaction.
-In version 2 brokers announce partitions, and each end of a transaction brings the next epoch.
+error it takes the next one, so that no request in flight can join a later transaction. In version 2
+brokers announce partitions, and each end of a transaction brings the next epoch.
 
-A commit that has been asked for can only become a commit or remain unknown: nothing here ever
-answers a doubtful commit with an abort.
+A requested commit can only become a commit or remain unknown: this module never follows a doubtful
+commit with an abort.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ STEPS: dict[type[Ask], NextStep] = {
     AskOffsets: NextStep.COMMIT_OFFSETS,
 }
 
-# The verdict may be written all the same: its coordinator has given up waiting for the replicas, or
-# has been replaced meanwhile.
+# The outcome may be written all the same: the coordinator has stopped waiting for replicas, or was
+# replaced.
 OUTCOME_OPEN = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -55,9 +55,9 @@ OUTCOME_OPEN = frozenset(
 
 
 class ProducerTransaction:
-    """Owned by one producer for all its life; there is one transaction at a time.
+    """Owned by one producer for its whole life; there is one transaction at a time.
 
-    The shell calls ``advance`` and reports the answer of what it returns before it calls again."""
+    The caller of ``advance`` reports the answer to the returned request before it calls again."""
 
     __slots__ = (
         "_is_forgotten",
@@ -78,8 +78,8 @@ class ProducerTransaction:
         self.state = ProducerTransactionState.UNINITIALIZED
         self.trouble: Trouble | None = None
         self.identity = NO_IDENTITY
-        # The version of the protocol that this transaction uses, and the one for the next: what
-        # the cluster is found to support does not change a transaction that is open.
+        # The protocol version of this transaction, and the one for the next: a newly found level of
+        # the cluster does not change an open transaction.
         self.version = 1
         self.level = 1
         # Whether the coordinator can raise the epoch of a living producer.
@@ -88,7 +88,7 @@ class ProducerTransaction:
         self.serial = 0
         self.outcome: bool | None = None
         self.parts = Parts()
-        # A request to end it was lost, or answered by somebody who could not say what came of it.
+        # A request to end it was lost, or its answer left the outcome open.
         self._may_have_ended = False
         # The coordinator does not know the producer id any more.
         self._is_forgotten = False
@@ -96,14 +96,14 @@ class ProducerTransaction:
 
     @property
     def is_draining(self) -> bool:
-        """Whether records that are not on the wire must not go there any more."""
+        """Whether records that are not in flight must not be sent any more."""
         return self.state in (
             ProducerTransactionState.BROKEN,
             ProducerTransactionState.ABORTING,
             ProducerTransactionState.FATAL,
         )
 
-    # The application's wishes. Each needs a state that ``LEGAL`` has for it.
+    # The application's calls. Each needs a state that ``LEGAL`` has for it.
 
     def initialize(self) -> None:
         """Become the only producer with the transactional id."""
@@ -120,7 +120,7 @@ class ProducerTransaction:
         self.parts.is_known = True
 
     def begin(self) -> None:
-        """Open a transaction, which nobody else hears of before something is sent in it."""
+        """Open a transaction. The coordinator learns of it with the first request in it."""
         assert self.state is ProducerTransactionState.READY
         self.state = ProducerTransactionState.OPEN
         self.serial += 1
@@ -129,12 +129,12 @@ class ProducerTransaction:
         self.parts.begin(is_implicit=self.version >= VERSION_IMPLICIT)
 
     def commit(self) -> None:
-        """End the transaction well, once everything in it is acknowledged."""
+        """Commit the transaction, once everything in it is acknowledged."""
         assert self.state is ProducerTransactionState.OPEN
         self.state = ProducerTransactionState.COMMITTING
 
     def abort(self) -> None:
-        """End the transaction as if it had never been."""
+        """Abort the transaction."""
         assert self.state in (ProducerTransactionState.OPEN, ProducerTransactionState.BROKEN)
         self.state = ProducerTransactionState.ABORTING
         self.trouble = None
@@ -143,21 +143,21 @@ class ProducerTransaction:
     # Records.
 
     def may_go(self, partition: TopicPartition) -> bool:
-        """Whether batches of the partition may be sent (again)."""
+        """Return whether batches of the partition may be sent (again)."""
         return self.state in (
             ProducerTransactionState.OPEN,
             ProducerTransactionState.COMMITTING,
         ) and self.parts.has(partition)
 
     def dropped(self, *, was_numbered: bool) -> None:
-        """A batch was given up. Its number is spent, and it may be in the log all the same: under
-        this epoch nothing may follow (hazard T-09)."""
+        """Record that a batch was given up. Its number is spent, and it may be in the log all the
+        same: no batch may follow under this epoch (hazard T-09)."""
         self._needs_renewal = self._needs_renewal or was_numbered
 
     def batch_failed(self, code: ErrorCode) -> None:
-        """A broker refused a batch for good, or time ran out (REQUEST_TIMED_OUT).
+        """Record that a broker refused a batch for good, or time ran out (REQUEST_TIMED_OUT).
 
-        While a transaction is given up anyway, gaps of our own making are no news."""
+        While a transaction is given up anyway, gaps of this producer's making are ignored."""
         if self.is_draining and code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return
         self._judged(judge_error(NextStep.PRODUCE, code), NextStep.PRODUCE, code)
@@ -165,7 +165,7 @@ class ProducerTransaction:
     # Requests.
 
     def has_work(self, *, unresolved: bool) -> bool:
-        """Whether ``advance`` would do anything; ``unresolved``: records have no fate yet."""
+        """Whether ``advance`` would do anything; ``unresolved``: some batch is unresolved."""
         if self.state in (ProducerTransactionState.INITIALIZING, ProducerTransactionState.RENEWING):
             return True
         if (
@@ -179,9 +179,9 @@ class ProducerTransaction:
         )
 
     def advance(self, *, unresolved: bool) -> Ask | None:
-        """What has to be asked now; None when nothing is left to ask for the moment.
+        """Return the next request; None if there is none for the moment.
 
-        A transaction that nobody has heard of is ended here, without asking."""
+        A transaction that no coordinator knows ends here, without a request."""
         if not self.has_work(unresolved=unresolved):
             return None
         if self.state is ProducerTransactionState.INITIALIZING:
@@ -199,7 +199,7 @@ class ProducerTransaction:
     # Answers.
 
     def initialized(self, code: ErrorCode, identity: ProducerIdentity) -> Judgement:
-        """The coordinator has answered ``AskIdentity``."""
+        """Take the answer to ``AskIdentity``."""
         assert self.state in (
             ProducerTransactionState.INITIALIZING,
             ProducerTransactionState.RENEWING,
@@ -214,9 +214,9 @@ class ProducerTransaction:
         return self._judged(judgement, NextStep.INITIALIZE, code)
 
     def added(self, ask: Ask, codes: Iterable[ErrorCode]) -> tuple[Judgement, ErrorCode]:
-        """A coordinator has answered something about ``parts``, perhaps each of many.
+        """Take the answer to a request about ``parts``, which may have several codes.
 
-        It has done all of them or none, or may be asked again for all: that changes nothing."""
+        The request took effect as a whole or not at all, or can be repeated without harm."""
         step = STEPS[type(ask)]
         judgement, code = worst(step, codes)
         if judgement is Judgement.DONE:
@@ -224,7 +224,7 @@ class ProducerTransaction:
         return self._judged(judgement, step, code), code
 
     def ended(self, ask: AskEnd, code: ErrorCode, identity: ProducerIdentity) -> Judgement:
-        """The coordinator has answered ``AskEnd``, from version 5 on with the next identity."""
+        """Take the answer to ``AskEnd``, from version 5 on with the next identity."""
         assert self.state is (
             ProducerTransactionState.COMMITTING
             if ask.is_commit
@@ -247,23 +247,25 @@ class ProducerTransaction:
         return self._judged(judgement, step, code)
 
     def _says_unknown(self, judgement: Judgement, code: ErrorCode) -> bool:
-        """Whether a refused abort means that there is nothing to abort.
+        """Return whether a refused abort means that there is nothing to abort.
 
-        1. The request that would have begun the transaction is lost on its way.
-        2. The application aborts; nobody knows whether there is anything to abort.
-        3. The coordinator refuses, since for it no transaction is open.
-        A late arrival of the lost request cannot do harm: it has the epoch that is left behind."""
+        1. The request that would have begun the transaction is lost.
+        2. The application aborts, not knowing whether there is anything to abort.
+        3. The coordinator refuses, since it has no open transaction.
+
+        The lost request does no harm if it arrives late: its epoch has passed."""
         if judgement is Judgement.FORGOTTEN:
             self._is_forgotten = True
             return True
         return not self.parts.is_known and code is ErrorCode.INVALID_TXN_STATE
 
     def refused(self, code: ErrorCode) -> Judgement:
-        """There is nobody to ask, or nobody who could understand (UNSUPPORTED_VERSION)."""
+        """Record that no coordinator can be asked, or that none supports the request
+        (UNSUPPORTED_VERSION)."""
         return self._judged(judge_error(NextStep.FIND, code), NextStep.FIND, code)
 
     def lost(self, ask: Ask) -> None:
-        """The request was sent, and no answer will come: it may have taken effect."""
+        """Record that the request was sent and no answer will come: it may have taken effect."""
         if isinstance(ask, AskIdentity):
             return
         if isinstance(ask, AskEnd):
@@ -271,16 +273,16 @@ class ProducerTransaction:
         else:
             self.parts.lost(ask)
         if self.version < VERSION_IMPLICIT and self.can_renew:
-            # It may arrive after this transaction: end the next one, put these positions in the
-            # place of newer ones, or begin a transaction that nobody ends. Under an epoch that has
-            # passed it is refused (hazards T-12, T-13).
+            # It may arrive after this transaction and end the next one, replace newer positions by
+            # these, or begin a transaction that no request ends. Under a past epoch it is refused
+            # (hazards T-12, T-13).
             self._needs_renewal = True
 
     def _ended(self, is_commit: bool) -> None:
-        """The transaction is no more; what follows belongs to the next one."""
+        """Record the end of the transaction, and prepare the next one."""
         self.outcome = is_commit
         # Partitions that version 1 has announced must not seem to belong to the first transaction
-        # of version 2, so it begins under an epoch of its own.
+        # of version 2, so that begins under an epoch of its own.
         needs_renewal = self._needs_renewal or (self.level > self.version and self.can_renew)
         if self._is_forgotten or (needs_renewal and self.can_renew):
             self.state = ProducerTransactionState.RENEWING
@@ -294,7 +296,7 @@ class ProducerTransaction:
             self.state = ProducerTransactionState.READY
 
     def _judged(self, judgement: Judgement, step: NextStep, code: ErrorCode) -> Judgement:
-        """Take the consequences of an error."""
+        """Apply the consequences of an error."""
         if judgement < Judgement.ABORTABLE or self.state is ProducerTransactionState.FATAL:
             return judgement
         self._is_forgotten = self._is_forgotten or judgement is Judgement.FORGOTTEN
@@ -311,7 +313,7 @@ class ProducerTransaction:
 
 
 def worst(step: NextStep, codes: Iterable[ErrorCode]) -> tuple[Judgement, ErrorCode]:
-    """Of many answers to one request the one that counts."""
+    """Return the decisive one of several codes for one request."""
     judged = [(judge_error(step, code), code) for code in codes]
     # OPERATION_NOT_ATTEMPTED only says that another one failed.
     judged.sort(key=lambda one: (one[0], one[1] is not ErrorCode.OPERATION_NOT_ATTEMPTED))

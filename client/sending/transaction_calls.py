@@ -74,7 +74,7 @@ class TransactionCalls:
             group = ConsumerGroupMetadata(group)
         if not group.group_id:
             raise ValueError("a group has to have a name")
-        # A request that cannot be written would end the producer.
+        # A request that cannot be encoded would end the producer.
         positions = positions_of("offsets to commit", offsets)
         await self._transactions().send_offsets(positions, group)
 
@@ -118,6 +118,6 @@ class TransactionCalls:
                 try:
                     await self.abort_transaction()
                 except ClientError as error:
-                    # Why the block failed is more to the point.
+                    # The reason why the block failed matters more.
                     logger.warning("the transaction could not be aborted: %s", error)
             raise

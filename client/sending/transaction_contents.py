@@ -1,4 +1,4 @@
-"""What one transaction consists of: partitions, groups, offsets; and who has heard of it. Pure."""
+"""The partitions, groups and offsets of one transaction, and whether it is announced. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Parts:
-    """Owned by a ``Transaction``, which clears it for each transaction.
+    """Owned by a ``ProducerTransaction``, which clears it for each transaction.
 
-    ``is_known``: the coordinator has heard of the transaction, or will for certain if it has not;
-    ``may_be_known``: a request that would have told it was lost on its way, or on its way back."""
+    ``is_known``: the coordinator knows the transaction, or certainly will; ``may_be_known``: a
+    request that announces it was lost, or its answer was."""
 
     __slots__ = (
         "_groups",
@@ -39,7 +39,7 @@ class Parts:
         self._offsets: deque[AskOffsets] = deque()
 
     def begin(self, *, is_implicit: bool) -> None:
-        """A transaction of nothing."""
+        """Begin an empty transaction."""
         assert not self.is_waiting
         self.is_implicit = is_implicit
         self.is_known = self.may_be_known = False
@@ -47,16 +47,16 @@ class Parts:
         self._groups.clear()
 
     def admit(self, partition: TopicPartition) -> None:
-        """A record for this partition has been taken."""
+        """Record that a record for this partition was taken."""
         if not self.is_implicit and partition not in self._joined:
             self._joining[partition] = None
 
     def send_offsets(self, ask: AskOffsets) -> None:
-        """These offsets are part of the transaction."""
+        """Make these offsets part of the transaction."""
         self._offsets.append(ask)
 
     def has(self, partition: TopicPartition) -> bool:
-        """Whether the partition may be written to."""
+        """Return whether the partition may be written to."""
         return self.is_implicit or partition in self._joined
 
     @property
@@ -70,19 +70,19 @@ class Parts:
         self._offsets.clear()
 
     def next_ask(self) -> Ask:
-        """What to ask while something ``is_waiting``."""
+        """Return the next request while something ``is_waiting``."""
         assert self.is_waiting
         if self._joining:
             return AskPartitions(tuple(sorted(self._joining)))
         ask = self._offsets[0]
         if not self.is_implicit and ask.group.group_id not in self._groups:
             return AskGroup(ask.group.group_id)
-        # Its coordinator announces the group by itself.
+        # The group's coordinator announces the group by itself.
         self.is_known = True
         return ask
 
     def added(self, ask: Ask) -> None:
-        """What was asked has been done."""
+        """Record that the request succeeded."""
         match ask:
             case AskPartitions(partitions):
                 self._joined.update(partitions)
@@ -96,6 +96,6 @@ class Parts:
         self.is_known = True
 
     def lost(self, ask: Ask) -> None:
-        """What was asked may have been done."""
+        """Record that the request may have succeeded."""
         assert not isinstance(ask, AskEnd)
         self.may_be_known = True

@@ -1,4 +1,4 @@
-"""Sends what a transactional producer's machine asks, once, and gives it the answer."""
+"""Sends the requests of a transactional producer, once each, and reports the answers."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 
 class TransactionWire:
-    """Owned by one ``Transactions``. Of transactional ids one coordinator is asked, of groups
-    another."""
+    """Owned by one ``ProducerTransactions``. Groups have coordinators of their own."""
 
     def __init__(
         self,
@@ -52,14 +51,14 @@ class TransactionWire:
         self._group_coordinators = group_coordinators
 
     def forget(self, ask: Ask) -> None:
-        """Look for the coordinator again before it is asked again."""
+        """Look up the coordinator again before the next attempt."""
         if isinstance(ask, AskOffsets):
             self._group_coordinators.forget(ask.group.group_id)
         else:
             self._coordinators.forget(self._transactional_id)
 
     async def ask(self, ask: Ask) -> Outcome:
-        """Ask once, and tell the machine the answer: what that means, and the code behind it.
+        """Send once and report the answer; return its meaning and the code.
 
         Raises TransportError and UnsupportedByBroker; RequestRefused if there is no coordinator."""
         if isinstance(ask, AskOffsets):
@@ -132,5 +131,5 @@ class TransactionWire:
 def of_all(
     codes: Mapping[TopicPartition, ErrorCode], wanted: Iterable[TopicPartition]
 ) -> list[ErrorCode]:
-    """One for each wanted partition; about one that a broker leaves out it has told nothing."""
+    """Return a code for each wanted partition, NETWORK_EXCEPTION if the answer has none."""
     return [codes.get(where, ErrorCode.NETWORK_EXCEPTION) for where in wanted]

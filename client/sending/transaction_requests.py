@@ -1,4 +1,4 @@
-"""The requests of a transactional producer, and what their answers say."""
+"""Requests of a transactional producer, and their answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ottla.wire.connection import Connection
 
 INIT_PRODUCER_ID = declare(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse)
-# From 4 on only brokers ask.
+# From 4 on only brokers send it.
 ADD_PARTITIONS = declare(
     ApiKey.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, 0, 3
 )
@@ -49,24 +49,24 @@ COMMIT_OFFSETS_IMPLICIT = declare(
     ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse, 5, 5
 )
 TRANSACTION_VERSION = "transaction.version"
-# Since when InitProducerId can raise the epoch of a living producer, and TxnOffsetCommit names the
-# member that commits.
+# The first version of InitProducerId that can raise the epoch of a living producer, and of
+# TxnOffsetCommit that names the committing member.
 RENEWING_VERSION = 3
 MEMBER_VERSION = 3
 
 
 def protocol_level(connection: Connection) -> int:
-    """The version of transactions that the cluster is set to: 1, or 2 (KIP-890)."""
+    """Return the transaction version of the cluster: 1, or 2 (KIP-890)."""
     return 2 if connection.features.level_of(TRANSACTION_VERSION) >= 2 else 1
 
 
 def can_renew(connection: Connection) -> bool:
-    """Whether the coordinator can raise the epoch of a living producer."""
+    """Return whether the coordinator can raise the epoch of a living producer."""
     return connection.version_of(INIT_PRODUCER_ID) >= RENEWING_VERSION
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
-    """Partitions as AddPartitionsToTxn has them."""
+    """Return partitions in the form of AddPartitionsToTxn."""
     topics: dict[str, AddPartitionsToTxnTopic] = {}
     for where in partitions:
         topic = topics.setdefault(where.topic, AddPartitionsToTxnTopic(where.topic))
@@ -75,7 +75,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTop
 
 
 def added_partitions(response: AddPartitionsToTxnResponse) -> dict[TopicPartition, ErrorCode]:
-    """The verdict on each partition."""
+    """Return the code of each partition."""
     return {
         TopicPartition(topic.name, part.partition_index): error_code(part.partition_error_code)
         for topic in response.results_by_topic_v3_and_below
@@ -86,7 +86,7 @@ def added_partitions(response: AddPartitionsToTxnResponse) -> dict[TopicPartitio
 def offsets_request(
     transactional_id: str, identity: ProducerIdentity, ask: AskOffsets
 ) -> TxnOffsetCommitRequest:
-    """The request that stores positions as part of the transaction."""
+    """Build the request that stores positions as part of the transaction."""
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for where, committed in ask.offsets.items():
         topic = topics.setdefault(where.topic, TxnOffsetCommitRequestTopic(where.topic))
@@ -109,8 +109,8 @@ def offsets_request(
 
 
 def check_member_version(connection: Connection, version: int, ask: AskOffsets) -> None:
-    """Raise UnsupportedByBroker if the broker could not be told which member commits: without it
-    a member that has been replaced would not be refused."""
+    """Raise UnsupportedByBroker if the request cannot name the committing member to this broker,
+    which then could not refuse a replaced member."""
     if version < MEMBER_VERSION and ask.group.names_a_member:
         raise UnsupportedByBroker(
             f"the broker at {connection.address} cannot check the member of group "
@@ -119,7 +119,7 @@ def check_member_version(connection: Connection, version: int, ask: AskOffsets) 
 
 
 def committed_offsets(response: TxnOffsetCommitResponse) -> dict[TopicPartition, ErrorCode]:
-    """The verdict on each position."""
+    """Return the code of each position."""
     return {
         TopicPartition(topic.name, part.partition_index): error_code(part.error_code)
         for topic in response.topics

@@ -1,12 +1,12 @@
 """The states of a transactional producer, and which of the application's calls each allows. Pure.
 
-state           it goes on to
+state           next states
 UNINITIALIZED   INITIALIZING by init_transactions
 INITIALIZING    READY when the coordinator has given a producer id and epoch
-READY           OPEN by begin_transaction, which asks nobody
-OPEN            COMMITTING, ABORTING; BROKEN by an error that only this transaction dies of
-COMMITTING      RENEWING or READY when the coordinator has promised it; BROKEN
-BROKEN          ABORTING; nothing else is left to do with the transaction
+READY           OPEN by begin_transaction, which sends no request
+OPEN            COMMITTING, ABORTING; BROKEN by an error that is fatal to this transaction only
+COMMITTING      RENEWING or READY when the coordinator has confirmed it; BROKEN
+BROKEN          ABORTING
 ABORTING        RENEWING or READY
 RENEWING        READY with another epoch (KIP-360); the transaction has ended before
 FATAL           nothing; from any state
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ProducerTransactionState(Enum):
-    """See above."""
+    """State of a transactional producer; the module's docstring has the transitions."""
 
     UNINITIALIZED = "not initialized: call init_transactions() first"
     INITIALIZING = "being initialized"
@@ -39,7 +39,7 @@ class ProducerTransactionState(Enum):
 
 
 class Call(Enum):
-    """What an application may want, by the name of the function."""
+    """A transactional call of the application, by the name of the function."""
 
     INITIALIZE = "init_transactions"
     BEGIN = "begin_transaction"
@@ -60,7 +60,7 @@ LEGAL: dict[Call, frozenset[ProducerTransactionState]] = {
 
 
 class Trouble(NamedTuple):
-    """Why a transaction, or the producer with ``is_fatal``, can do nothing more.
+    """Why a transaction, or the producer with ``is_fatal``, cannot continue.
 
     With ``is_in_doubt`` the transaction may have been committed."""
 

@@ -1,14 +1,14 @@
-"""What an error means for a transactional producer: the exception table. Pure.
+"""Decides what an error means for a transactional producer. Pure.
 
-    AGAIN        the same request may succeed in a moment
-    ELSEWHERE    so it may, from whoever coordinates now
+    AGAIN        a retry may succeed in a moment
+    ELSEWHERE    a retry may succeed at the current coordinator
     ABORTABLE    this transaction cannot be committed; abort it and begin another
     FORGOTTEN    the same, and the coordinator knows neither it nor the producer id any more
-    FATAL        this producer can do nothing more, mostly because another one has taken its place
+    FATAL        this producer cannot continue, mostly because another one has replaced it
 
-A row of ``EVERYWHERE`` holds unless the step has a row of its own; what has no row is AGAIN if the
-code is retriable, and else what ``OTHERWISE`` says. A batch comes here only when nothing is left to
-try, so for PRODUCE there is no AGAIN.
+A row of ``EVERYWHERE`` holds unless the step has a row of its own; a code without a row is AGAIN if
+it is retriable, and else the step's ``OTHERWISE``. A batch comes here only after its last retry,
+so PRODUCE has no AGAIN.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.protocol.errors import ErrorCode
 
 
 class NextStep(Enum):
-    """Which request was answered, as a person would say it."""
+    """The request that was answered, as text for messages."""
 
     FIND = "finding the coordinator"
     INITIALIZE = "getting the producer id"
@@ -32,7 +32,7 @@ class NextStep(Enum):
 
 
 class Judgement(IntEnum):
-    """The worse, the greater: of several answers at once the worst counts."""
+    """Ordered by severity: of several codes the worst counts."""
 
     DONE = 0
     AGAIN = 1
@@ -48,7 +48,7 @@ EVERYWHERE: dict[ErrorCode, Judgement] = {
     ErrorCode.NONE: Judgement.DONE,
     ErrorCode.NOT_COORDINATOR: Judgement.ELSEWHERE,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: Judgement.ELSEWHERE,
-    # A newer instance has the transactional id, or the coordinator has given this one up.
+    # A newer producer has the transactional id, or the coordinator has fenced this one.
     ErrorCode.INVALID_PRODUCER_EPOCH: Judgement.FATAL,
     ErrorCode.PRODUCER_FENCED: Judgement.FATAL,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: Judgement.FORGOTTEN,
@@ -59,7 +59,7 @@ EVERYWHERE: dict[ErrorCode, Judgement] = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Judgement.FATAL,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Judgement.FATAL,
     ErrorCode.INVALID_TXN_STATE: Judgement.FATAL,
-    # What a broker had acknowledged is gone from its log.
+    # Records that a broker had acknowledged are gone from its log.
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Judgement.FATAL,
     ErrorCode.UNSUPPORTED_VERSION: Judgement.FATAL,
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Judgement.FATAL,
@@ -69,14 +69,15 @@ OF_STEP: dict[NextStep, dict[ErrorCode, Judgement]] = {
     NextStep.INITIALIZE: {
         ErrorCode.INVALID_PRODUCER_ID_MAPPING: Judgement.FATAL,
         ErrorCode.UNKNOWN_PRODUCER_ID: Judgement.FATAL,
-        # There is no transaction of ours yet: what has to be aborted is that of a predecessor,
-        # which the coordinator does for the next request.
+        # This producer has no transaction yet: its predecessor's has to be aborted, which the
+        # coordinator does for the next request.
         ErrorCode.TRANSACTION_ABORTABLE: Judgement.AGAIN,
         ErrorCode.GROUP_AUTHORIZATION_FAILED: Judgement.FATAL,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: Judgement.FATAL,
     },
     NextStep.COMMIT_OFFSETS: {
-        # A group's coordinator answers this when it cannot write, often because it is replaced.
+        # A group's coordinator answers this when it cannot write, often because it is being
+        # replaced.
         ErrorCode.REQUEST_TIMED_OUT: Judgement.ELSEWHERE,
         # The members of the group have changed: this one may have been replaced (hazard T-22).
         ErrorCode.ILLEGAL_GENERATION: Judgement.ABORTABLE,
@@ -98,7 +99,7 @@ OF_STEP: dict[NextStep, dict[ErrorCode, Judgement]] = {
         ErrorCode.COORDINATOR_NOT_AVAILABLE: Judgement.ABORTABLE,
     },
     NextStep.ABORT: {
-        # To abort because aborting failed would go on for ever.
+        # Aborting because an abort failed would never end.
         ErrorCode.TRANSACTION_ABORTABLE: Judgement.FATAL,
         ErrorCode.UNKNOWN_PRODUCER_ID: Judgement.FATAL,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: Judgement.FATAL,
@@ -120,7 +121,7 @@ OTHERWISE: dict[NextStep, Judgement] = {
 
 
 def judge_error(step: NextStep, code: ErrorCode) -> Judgement:
-    """The table above."""
+    """Look the code up in the tables above."""
     own = OF_STEP.get(step, {}).get(code)
     if own is not None:
         return own

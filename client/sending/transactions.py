@@ -1,8 +1,8 @@
-"""The transactional half of a sender: asks coordinators what its machine wants asked.
+"""Sends the transactional requests of a sender to coordinators.
 
-One request at a time, for as long as it takes: a call of the application that runs out of time
-leaves its work going on, and the same call made again tells how that ended. What errors mean is
-decided in ``state.transaction``.
+One request at a time, without a time limit: a call of the application that times out leaves its
+work running, and the same call again reports the outcome. ``transaction_verdict`` decides what
+errors mean.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# In which states a call has not ended yet.
+# The states in which a call has not ended yet.
 UNDER_WAY = {
     Call.INITIALIZE: frozenset({ProducerTransactionState.INITIALIZING}),
     Call.COMMIT: frozenset(
@@ -59,28 +59,28 @@ UNDER_WAY = {
 
 
 class Records(Protocol):
-    """What the sender does for this half of it."""
+    """What the sender provides."""
 
     @property
     def has_unresolved(self) -> bool:
-        """Whether records have no fate yet."""
+        """Whether some batch is unresolved."""
 
     def begin_epoch(self, identity: ProducerIdentity) -> None:
-        """Number what comes from now on under this identity."""
+        """Number later batches under this identity."""
 
     def wake(self) -> None:
-        """Look again what there is to do."""
+        """Let the pump check what there is to do."""
 
 
 class PendingCall(NamedTuple):
-    """A call whose end nobody has seen yet."""
+    """A call whose end has not been reported to the application yet."""
 
     call: Call
     future: asyncio.Future[None]
 
 
 class ProducerTransactions:
-    """Owned by one sender, which runs ``work`` whenever there ``has_work``."""
+    """Owned by one sender, which runs ``work`` whenever it ``has_work``."""
 
     def __init__(self, cluster: ClusterClient, config: ProducerConfig, records: Records) -> None:
         assert config.transactional_id is not None
@@ -96,18 +96,18 @@ class ProducerTransactions:
         )
         self._pending: PendingCall | None = None
         self._sending: list[tuple[AskOffsets, asyncio.Future[None]]] = []
-        # Why nothing can be asked any more, where no broker has said it.
+        # Why no request is possible any more, if no broker gave a reason.
         self._reason = ""
         self._stopped: ClientError | None = None
 
-    # What the application calls.
+    # The application's calls.
 
     async def run(self, call: Call) -> None:
-        """Initialize, commit or abort, or see how it ends that was begun by such a call before.
+        """Initialize, commit or abort, or wait for the same call that timed out before.
 
         Raises TransactionTimedOut, AbortRequired, ProducerUnusable, TransactionMisuse."""
         if call is Call.ABORT and self.machine.state is ProducerTransactionState.BROKEN:
-            # A commit that has failed for sure needs not be looked at first.
+            # A commit that has certainly failed need not be reported first.
             self._pending = None
         pending = self._pending or self._begin(call)
         if pending.call is not call:
@@ -136,19 +136,19 @@ class ProducerTransactions:
         self.machine.begin()
 
     def enter(self) -> int:
-        """The number of the transaction that records belong to now. Raises as ``check``."""
+        """Return the number of the open transaction. Raises as ``check``."""
         if self.machine.state is not ProducerTransactionState.OPEN:
             self.check(Call.SEND)
         return self.machine.serial
 
     def check_open(self, serial: int) -> None:
-        """Raise unless the transaction of that number is still the one that is open."""
+        """Raise unless the transaction of that number is still open."""
         if self.machine.state is not ProducerTransactionState.OPEN or self.machine.serial != serial:
             self.check(Call.SEND)
             raise TransactionMisuse("the transaction of this record has ended meanwhile")
 
     def admit(self, partition: TopicPartition, serial: int) -> None:
-        """A record for this partition is about to be taken. Raises as ``check_open``."""
+        """Register a partition before a record for it is taken. Raises as ``check_open``."""
         self.check_open(serial)
         self.machine.parts.admit(partition)
 
@@ -167,7 +167,7 @@ class ProducerTransactions:
         await self._wait(future, Call.SEND_OFFSETS)
 
     async def close(self) -> None:
-        """End what is open, if that is possible in the time of one request; never raises."""
+        """End an open transaction, within the time of one request; never raises."""
         if self._pending is not None and self._pending.future.done():
             self._pending = None
         if self._stopped is not None:
@@ -227,13 +227,13 @@ class ProducerTransactions:
 
     @property
     def has_work(self) -> bool:
-        """Whether ``work`` has anything to do; what has failed once would fail again at once."""
+        """Whether ``work`` has anything to do; never after a stop."""
         return self._stopped is None and self.machine.has_work(
             unresolved=self._records.has_unresolved
         )
 
     async def work(self) -> None:
-        """Ask until there is nothing to ask for the moment."""
+        """Send requests until there are none for the moment."""
         failures = 0
         while True:
             ask = self.machine.advance(unresolved=self._records.has_unresolved)
@@ -286,7 +286,7 @@ class ProducerTransactions:
         self._sending = [(sent, future) for sent, future in self._sending if sent is not ask]
 
     def settle(self) -> None:
-        """Tell the callers whose calls have ended by now."""
+        """Complete the futures of calls that have ended."""
         machine, pending = self.machine, self._pending
         if self._sending and machine.state not in (
             ProducerTransactionState.OPEN,
@@ -311,14 +311,14 @@ class ProducerTransactions:
         self._sending.clear()
 
     def stop(self, error: ClientError) -> None:
-        """Nothing goes on any more: every call that waits fails with the error."""
+        """Stop: every waiting call fails with the error."""
         self._stopped = error
         self._fail_sending(error)
         if self._pending is not None and not self._pending.future.done():
             set_error(self._pending.future, error)
 
     def error(self) -> TransactionError:
-        """Why records cannot be sent in this transaction."""
+        """Return why records cannot be sent in this transaction."""
         trouble = self.machine.trouble
         if trouble is None:
             return TransactionAborted("the transaction was aborted before this was sent")
@@ -338,6 +338,6 @@ class ProducerTransactions:
 
 
 def set_error(future: asyncio.Future[None], error: ClientError) -> None:
-    """End the future, which nobody has to await."""
+    """End the future with an error; it need not be awaited."""
     future.set_exception(error)
     future.exception()

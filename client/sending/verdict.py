@@ -1,8 +1,8 @@
-"""What a broker's answer to one produced batch means for it and for its partition. Pure.
+"""Decides what a broker's answer means for a produced batch and its partition. Pure.
 
 The table, for a batch that carries a sequence; without one the sequence errors are plain failures:
 
-    answer                          oldest, no gap of ours  oldest, after a gap  not the oldest
+    answer                          oldest, no own gap      oldest, after a gap  not the oldest
     NONE, DUPLICATE_SEQUENCE        delivered               delivered            delivered
     OUT_OF_ORDER_SEQUENCE           failed, renumber rest   renumber             wait for earlier
     UNKNOWN_PRODUCER_ID             renumber                renumber             wait for earlier
@@ -12,12 +12,12 @@ The table, for a batch that carries a sequence; without one the sequence errors 
     any retriable code              again, the metadata first if the code says so
     any other code                  failed
 
-In a transaction nothing is renumbered, because its epoch is not the producer's own to raise: what
-would be renumbered has failed, and ``transaction_verdict`` says what that means.
+In a transaction nothing is renumbered, because its epoch is not the producer's to raise: what
+would be renumbered fails, and ``transaction_verdict`` decides what that means.
 
 "Failed, renumber rest" is the one case in which an acknowledged record is gone: the broker has
 forgotten a batch that it had confirmed (an unclean election), and the application must hear of it.
-"Wait for earlier" keeps one refused batch from condemning those sent right behind it (T-08).
+"Wait for earlier" keeps one refused batch from failing those sent right behind it (T-08).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BatchVerdict(Enum):
     FAILED_AND_FORGET = "failed, take a fresh producer id"
 
 
-# The topic's limit is lower than what the producer thought a batch may have (KIP-126).
+# The topic's limit is lower than the producer's limit for a batch (KIP-126).
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 FENCING = frozenset(
     {
@@ -59,7 +59,7 @@ IN_TRANSACTION = {
 
 
 def judge_in_transaction(code: ErrorCode, *, is_oldest: bool) -> BatchVerdict:
-    """The table above for a batch of a transaction."""
+    """Apply the table above to a batch of a transaction."""
     verdict = judge(code, is_numbered=True, is_oldest=is_oldest, follows_gap=False)
     return IN_TRANSACTION.get(verdict, verdict)
 
@@ -67,7 +67,7 @@ def judge_in_transaction(code: ErrorCode, *, is_oldest: bool) -> BatchVerdict:
 def judge(
     code: ErrorCode, *, is_numbered: bool, is_oldest: bool, follows_gap: bool
 ) -> BatchVerdict:
-    """The table above. ``follows_gap``: the batch numbered just before it was given up."""
+    """Apply the table above. ``follows_gap``: the batch numbered just before it was given up."""
     if code is ErrorCode.NONE:
         return BatchVerdict.DELIVERED
     if is_numbered:
@@ -80,7 +80,7 @@ def judge(
 
 
 def judge_sequence(code: ErrorCode, is_oldest: bool, follows_gap: bool) -> BatchVerdict | None:
-    """The rows about sequences and producers; None when the code is about something else."""
+    """Apply the rows about sequences and producers; None for any other code."""
     if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
         return BatchVerdict.DELIVERED
     if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:

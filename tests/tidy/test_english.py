@@ -23,19 +23,14 @@ NOT_YET = {
     "broker.log",
     "broker.replica",
     "client.administration",
-    "client.cli",
     "client.cluster",
-    "client.fetching",
-    "client.group",
     "client.parallel",
-    "client.sending",
     "client.sync",
     "client",
     "coordinator.controller",
     "coordinator.group",
     "coordinator.transaction",
     "tests",
-    "wire",
 }
 PAGES_NOT_YET: set[str] = set()
 

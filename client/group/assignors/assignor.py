@@ -1,8 +1,8 @@
-"""What an assignor is: the leader of a classic group asks one who gets which partition. Pure.
+"""Defines assignors, with which the leader of a classic group divides partitions. Pure.
 
-Every member offers the assignors it knows, by name, each with a subscription; the group takes one
-that all offer, and its leader alone computes. The bytes are those of the consumer protocol, so
-clients of any language may be in one group. Own assignors only need the shape of ``Assignor``.
+Every member offers its assignors by name, each with a subscription; the group picks one that all
+offer, and only its leader computes. The bytes are those of the consumer protocol, so clients of any
+language may share a group. A custom assignor only needs the shape of ``Assignor``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ RebalanceProtocol = Literal["eager", "cooperative"]
 
 
 class GroupDetails(NamedTuple):
-    """What a leader knows beside subscriptions; all of it may be missing.
+    """What a leader knows besides subscriptions; any of it may be missing.
 
-    ``instance_ids`` of the static members. ``racks``: per topic and partition number the racks of
-    its replicas, for assignors that keep reading near (KIP-881)."""
+    ``instance_ids`` of the static members. ``racks``: the racks of the replicas, by topic and
+    partition number, for assignors that prefer near replicas (KIP-881)."""
 
     instance_ids: Mapping[str, str] = MappingProxyType({})
     racks: Mapping[str, Sequence[frozenset[str]]] = MappingProxyType({})
@@ -34,14 +34,14 @@ NO_DETAILS = GroupDetails()
 
 
 class Assignor(Protocol):
-    """One way to divide partitions; it belongs to one member, since it may remember what it had.
+    """One way to divide partitions; owned by one member, since it may remember its last assignment.
 
-    An eager one needs everybody to have given up everything before they join; with a cooperative
-    one they keep what they have, and what moves is free for one generation (KIP-429)."""
+    With an eager assignor all members give up all partitions before they join. With a cooperative
+    one they keep them, and a partition that moves is unassigned for one generation (KIP-429)."""
 
     @property
     def name(self) -> str:
-        """What members compare; never two ways under one name."""
+        """What members compare; two different assignors must not share a name."""
 
     @property
     def protocol(self) -> RebalanceProtocol: ...
@@ -53,7 +53,7 @@ class Assignor(Protocol):
         generation: int,
         rack: str | None,
     ) -> bytes:
-        """The metadata of a JoinGroup request. ``generation`` is that of ``owned``, or -1."""
+        """Return the metadata for JoinGroup. ``generation`` is that of ``owned``, or -1."""
 
     def assign(
         self,
@@ -61,11 +61,10 @@ class Assignor(Protocol):
         partitions: Mapping[str, int],
         details: GroupDetails = NO_DETAILS,
     ) -> dict[str, bytes]:
-        """Members' subscriptions and topics' partition counts to members' assignments.
+        """Map members' subscriptions and topics' partition counts to members' assignments.
 
-        Topics that do not exist are left out of ``partitions``. The answer has every member."""
+        Topics that do not exist are missing from ``partitions``. The result has every member."""
 
     def on_assignment(self, assignment: bytes, generation: int) -> list[TopicPartition]:
-        """Read what this member was given in that generation, and remember it if need be.
-
-        Raises RemoteProtocolError."""
+        """Read this member's assignment of that generation, and remember it if needed. Raises
+        RemoteProtocolError."""

@@ -1,9 +1,9 @@
-"""As even as subscriptions allow, with as little movement as that costs. Pure.
+"""Computes the most even assignment that subscriptions allow, with as few moves as possible. Pure.
 
-Where all members want the same topics, quotas say who keeps what, and not one partition more moves
-than must. Where they differ an even spread may not exist; then partitions are handed along chains
-of members, from one that has more to one that has at least two fewer, until no chain is left that
-makes the spread more even. Of the chains the one that takes least from former owners is used.
+If all members want the same topics, quotas decide who keeps what, and no partition moves without
+need. If subscriptions differ, an even spread may not exist; then partitions move along chains of
+members, from one that has more to one that has at least two fewer, until no chain makes the spread
+more even. Of several chains the one that takes least from former owners is used.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def balanced(
     wanted: Mapping[str, frozenset[str]],
     owners: Mapping[TopicPartition, str],
 ) -> dict[str, list[TopicPartition]]:
-    """One list per member of ``wanted``, whose order settles ties.
+    """Return one list per member of ``wanted``, whose order settles ties.
 
-    ``counts`` has the partitions of every wanted topic; ``owners`` may name more than exists."""
+    ``counts`` has the partitions of every wanted topic; ``owners`` may name partitions that do not
+    exist."""
     if not wanted:
         return {}
     kept, free = _kept(counts, wanted, owners)
@@ -46,7 +47,7 @@ def _kept(
     wanted: Mapping[str, frozenset[str]],
     owners: Mapping[TopicPartition, str],
 ) -> tuple[dict[str, list[TopicPartition]], list[TopicPartition]]:
-    """What members had and may still have; and what nobody has, with the fewest takers first."""
+    """Return kept partitions by member, and the free ones, topics with the fewest takers first."""
     takers: dict[str, int] = {}
     for topics in wanted.values():
         for topic in topics:
@@ -65,10 +66,10 @@ def _kept(
 
 
 def _fill_quotas(held: dict[str, list[TopicPartition]], free: list[TopicPartition]) -> None:
-    """Everybody gets the same number, and as many as are left over get one more."""
+    """Give every member the quota, and one more to as many members as there are partitions left."""
     total = len(free) + sum(map(len, held.values()))
     quota, extra = divmod(total, len(held))
-    # Who has the most keeps the odd ones: every other choice would move a partition more.
+    # The members with the most keep the extra ones: any other choice would move one partition more.
     by_size = sorted(held, key=lambda member_id: -len(held[member_id]))
     quotas = {member_id: quota + (index < extra) for index, member_id in enumerate(by_size)}
     for member_id, partitions in held.items():
@@ -94,7 +95,7 @@ def _place(
     free: Sequence[TopicPartition],
     wanted: Mapping[str, frozenset[str]],
 ) -> None:
-    """Give each free partition to whoever of its topic's takers has the fewest."""
+    """Give each free partition to the subscriber of its topic that has the fewest partitions."""
     heaps: dict[str, list[tuple[int, int, str]]] = {}
     for partition in free:
         heap = heaps.get(partition.topic)
@@ -115,8 +116,8 @@ def _place(
 
 
 class Chains:
-    """Hands partitions along. Lives for one assignment; every step makes the spread more even, so
-    there are finitely many."""
+    """Moves partitions along chains of members. Lives for one assignment; it terminates because
+    every step makes the spread more even."""
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class Chains:
                 self._give(member_id, partition)
 
     def evened(self) -> dict[str, list[TopicPartition]]:
-        """Hand along until every unevenness that is left is forced by subscriptions."""
+        """Move partitions until the remaining unevenness is forced by subscriptions."""
         while self._improve():
             pass
         return {
@@ -160,11 +161,13 @@ class Chains:
         return False
 
     def _cheapest(self, giver: str) -> list[tuple[str, str]]:
-        """The way to a member with two fewer that takes least from former owners: the topics to
-        hand over, and to whom. Of equally cheap ones the shortest."""
+        """Return the cheapest chain to a member with two fewer, as topics and receivers in order.
+
+        The cheapest takes least from former owners; of equally cheap ones, the shortest."""
         found: dict[str, tuple[str, str]] = {}
         costs = {giver: (0, 0)}
-        # All takers of a topic are reached at one price, so only a lower one is worth a look.
+        # All subscribers of a topic are reached at one price, so only a lower price needs another
+        # visit.
         prices: dict[str, tuple[int, int]] = {}
         queue = [(0, 0, 0, giver)]
         while queue:

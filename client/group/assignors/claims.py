@@ -1,7 +1,7 @@
-"""Who held what before a rebalance, as far as members can be believed. Pure.
+"""Decides which member held what before a rebalance, from the members' claims. Pure.
 
-A member that was away may still claim what another has been given since. The later generation is
-right; two claims of one generation contradict each other, and then neither counts (KIP-792).
+A member that was away may still claim a partition that was reassigned since. The later generation
+wins; two claims of the same generation contradict each other, and neither counts (KIP-792).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OwnedClaim(NamedTuple):
-    """What one member says to have held in which generation."""
+    """The partitions that one member claims to have held, and in which generation."""
 
     member_id: str
     partitions: Iterable[TopicPartition]
@@ -25,7 +25,7 @@ class OwnedClaim(NamedTuple):
 
 
 def rightful_owners(claims: Iterable[OwnedClaim]) -> dict[TopicPartition, str]:
-    """The one member that each partition belonged to; contested ones are left out."""
+    """Return the owner of each partition; contested partitions are left out."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, partitions, generation in claims:
         for partition in dict.fromkeys(partitions):
@@ -46,10 +46,11 @@ def without_claimed(
     claims: Iterable[OwnedClaim],
     owners: Mapping[TopicPartition, str],
 ) -> dict[str, list[TopicPartition]]:
-    """The division without what would move while another member still holds it (KIP-429).
+    """Return the division without partitions that another member still holds (KIP-429).
 
-    Who claims it gives it up when it sees that it is not its any more, and joins again; then it is
-    free. A member that is the rightful owner keeps what it has, whatever somebody else believes."""
+    The member that claims such a partition gives it up when its assignment lacks it, and joins
+    again; then the partition is free. A rightful owner keeps what it has, whatever other members
+    claim."""
     claimants: dict[TopicPartition, set[str]] = {}
     for claim in claims:
         for partition in claim.partitions:

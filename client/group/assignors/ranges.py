@@ -1,11 +1,11 @@
-"""``range``: of each topic every member gets one run of neighbouring partitions. Pure.
+"""``range``: every member gets one run of neighbouring partitions of each topic. Pure.
 
-Topics with equally many partitions and the same members are divided alike, so that what has the
-same key in both is read by one member. The first members get one partition more of *each* topic,
-which is uneven with many topics.
+Topics with equally many partitions and the same members are divided alike, so one member reads
+equal keys of all of them. The first members get one partition more of *each* topic, which is uneven
+with many topics.
 
-Where members say which rack they are in, and replicas are not everywhere, members first get what
-has a replica near them, and topics that would be divided alike still are (KIP-881).
+If members name their racks, and replicas are not in every rack, members first get partitions with a
+replica in their rack; topics that would be divided alike still are (KIP-881).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RangeAssignor:
-    """Remembers nothing."""
+    """Stateless."""
 
     name = "range"
     protocol: RebalanceProtocol = "eager"
@@ -40,7 +40,7 @@ class RangeAssignor:
         generation: int,
         rack: str | None,
     ) -> bytes:
-        """What the member wants and where it is; what it holds does not matter here."""
+        """Return the wanted topics and the rack; what the member holds does not matter here."""
         return encode_subscription(topics, owned=owned, generation=generation, rack=rack)
 
     def assign(
@@ -49,7 +49,7 @@ class RangeAssignor:
         partitions: Mapping[str, int],
         details: GroupDetails = NO_DETAILS,
     ) -> dict[str, bytes]:
-        """Runs of neighbours; the members' order decides who comes first."""
+        """Assign runs of neighbours, to the members in their order."""
         subscribers = read_subscribers(members, partitions, details)
         racks = {one.member_id: one.rack for one in subscribers if one.rack is not None}
         shares = {
@@ -66,12 +66,12 @@ class RangeAssignor:
         return encode_assignments(subscribers, found)
 
     def on_assignment(self, assignment: bytes, generation: int) -> list[TopicPartition]:
-        """What this member was given."""
+        """Return this member's partitions."""
         return decode_assignment(assignment)
 
 
 class TopicShare:
-    """How one topic is divided: everybody gets the quota, and as many as are left one more."""
+    """The division of one topic: all members get the quota, and as many as remain one more."""
 
     __slots__ = (
         "_extra",
@@ -105,24 +105,24 @@ class TopicShare:
         )
 
     def is_near(self, member_id: str, number: int) -> bool:
-        """Whether a replica is in the member's rack; to one without a rack everything is near."""
+        """Whether a replica is in the member's rack; always true for a member without a rack."""
         rack = self._racks.get(member_id)
         if rack is None:
             return True
         return bool(self._replicas) and rack in self._replicas[number]
 
     def room(self, member_id: str) -> int:
-        """How many more the member may have now."""
+        """Return how many more partitions the member may have now."""
         return max(0, self._quota + (self._extra > 0) - len(self.dealt[member_id]))
 
     def deal(self, may_have: Callable[[str, int], bool]) -> None:
-        """Give each member in turn the first ones that it may have."""
+        """Give each member in turn the first partitions that it may have."""
         for member_id in self.dealt:
             fitting = (one for one in self.free if may_have(member_id, one))
             self.give(member_id, list(islice(fitting, self.room(member_id))))
 
     def give(self, member_id: str, numbers: Iterable[int]) -> None:
-        """Take these from what is free."""
+        """Move these from the free partitions to the member."""
         before = len(self.dealt[member_id])
         for number in numbers:
             self.free.remove(number)
@@ -132,7 +132,7 @@ class TopicShare:
 
 
 def _takers(subscribers: Sequence[Subscriber]) -> dict[str, list[str]]:
-    """Per topic its members in order."""
+    """Return the subscribers of each topic, in order."""
     takers: dict[str, list[str]] = {}
     for subscriber in subscribers:
         for topic in sorted(subscriber.topics):
@@ -141,8 +141,10 @@ def _takers(subscribers: Sequence[Subscriber]) -> dict[str, list[str]]:
 
 
 def _deal_near(shares: Iterable[TopicShare]) -> None:
-    """What has a replica near a member. Of topics that are divided alike the same numbers, or none:
-    to be read by one member is worth more than to be near."""
+    """Deal partitions that have a replica near a member.
+
+    Topics that are divided alike get the same numbers or none: that one member reads them together
+    is worth more than a near replica."""
     alike: dict[tuple[tuple[str, ...], int], list[TopicShare]] = {}
     for share in shares:
         alike.setdefault((tuple(share.dealt), len(share.free)), []).append(share)
@@ -154,7 +156,7 @@ def _deal_near(shares: Iterable[TopicShare]) -> None:
 
 
 def _deal_together(group: Sequence[TopicShare]) -> None:
-    """Numbers that are near one member in every topic of the group."""
+    """Deal the numbers that are near one member in every topic of the group."""
     for number in list(group[0].free):
         for member_id in group[0].dealt:
             if all(one.room(member_id) and one.is_near(member_id, number) for one in group):

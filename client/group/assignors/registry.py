@@ -1,4 +1,4 @@
-"""The assignors by name. Pure."""
+"""Lists the assignors by name. Pure."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ASSIGNORS: Mapping[str, Callable[[], Assignor]] = MappingProxyType(
 
 
 def make_assignors(wanted: Iterable[str | Assignor]) -> list[Assignor]:
-    """One member's assignors, in its order of preference; objects are taken as they are.
+    """Return one member's assignors in its order of preference; objects are taken as they are.
 
-    Raises ValueError for an unknown name, a name that comes twice, and for none at all."""
+    Raises ValueError for an unknown name, a duplicate name, and an empty list."""
     found: list[Assignor] = []
     for one in wanted:
         if isinstance(one, str):

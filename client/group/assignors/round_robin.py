@@ -1,7 +1,7 @@
-"""``roundrobin``: all partitions of all topics in a row, dealt out like cards. Pure.
+"""``roundrobin``: deals all partitions of all topics to the members in turn. Pure.
 
-Members that subscribe to the same topics get equally many, give or take one; where subscriptions
-differ it can be quite uneven, and a rebalance moves nearly everything."""
+Members with the same subscriptions get the same number, plus or minus one; if subscriptions differ
+the result can be uneven, and a rebalance moves nearly everything."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RoundRobinAssignor:
-    """Remembers nothing."""
+    """Stateless."""
 
     name = "roundrobin"
     protocol: RebalanceProtocol = "eager"
@@ -33,7 +33,7 @@ class RoundRobinAssignor:
         generation: int,
         rack: str | None,
     ) -> bytes:
-        """What the member wants; what it holds does not matter here."""
+        """Return the topics that the member wants; what it holds does not matter here."""
         return encode_subscription(topics, owned=owned, generation=generation, rack=rack)
 
     def assign(
@@ -42,7 +42,7 @@ class RoundRobinAssignor:
         partitions: Mapping[str, int],
         details: GroupDetails = NO_DETAILS,
     ) -> dict[str, bytes]:
-        """Each partition to the next member in turn that wants its topic."""
+        """Give each partition to the next member in turn that wants its topic."""
         subscribers = read_subscribers(members, partitions, details)
         found: dict[str, list[TopicPartition]] = {one.member_id: [] for one in subscribers}
         wanted = sorted(frozenset[str]().union(*(one.topics for one in subscribers)))
@@ -56,5 +56,5 @@ class RoundRobinAssignor:
         return encode_assignments(subscribers, found)
 
     def on_assignment(self, assignment: bytes, generation: int) -> list[TopicPartition]:
-        """What this member was given."""
+        """Return this member's partitions."""
         return decode_assignment(assignment)

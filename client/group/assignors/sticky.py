@@ -1,8 +1,8 @@
-"""``sticky`` and ``cooperative-sticky``: even, and members keep what they have. Pure.
+"""``sticky`` and ``cooperative-sticky``: even, and members keep their partitions. Pure.
 
-They differ in how a rebalance goes: with the first everybody gives up everything and gets most of
-it back, with the second only what moves is given up, and is nobody's for one generation (KIP-54,
-KIP-429).
+In a rebalance with the first, all members give up all partitions and get most of them back. With
+the second only the partitions that move are given up, and are unassigned for one generation
+(KIP-54, KIP-429).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class StickyAssignor:
-    """Remembers what its member was given last: when it joins again it holds nothing any more."""
+    """Remembers its member's last assignment, because a member that joins again holds nothing."""
 
     name = "sticky"
     protocol: RebalanceProtocol = "eager"
@@ -49,7 +49,7 @@ class StickyAssignor:
         generation: int,
         rack: str | None,
     ) -> bytes:
-        """What the member wants, and what it had before."""
+        """Return the topics that the member wants, and what it had before."""
         user_data = None
         if self._previous is not None:
             user_data = encode_sticky(self._previous, self._generation)
@@ -61,7 +61,7 @@ class StickyAssignor:
         partitions: Mapping[str, int],
         details: GroupDetails = NO_DETAILS,
     ) -> dict[str, bytes]:
-        """Even, and as much as possible as it was."""
+        """Assign evenly, with as few moves as possible."""
         subscribers = read_subscribers(members, partitions, details)
         claims = [
             OwnedClaim(one.member_id, *decode_sticky(one.user_data))
@@ -73,14 +73,14 @@ class StickyAssignor:
         return encode_assignments(subscribers, found)
 
     def on_assignment(self, assignment: bytes, generation: int) -> list[TopicPartition]:
-        """What this member was given, kept for the next rebalance."""
+        """Return this member's partitions, and keep them for the next rebalance."""
         self._previous = decode_assignment(assignment)
         self._generation = generation
         return list(self._previous)
 
 
 class CooperativeStickyAssignor:
-    """Remembers nothing: members tell what they hold."""
+    """Stateless: members report what they hold."""
 
     name = "cooperative-sticky"
     protocol: RebalanceProtocol = "cooperative"
@@ -92,7 +92,7 @@ class CooperativeStickyAssignor:
         generation: int,
         rack: str | None,
     ) -> bytes:
-        """What the member wants, and what it holds."""
+        """Return the topics that the member wants, and what it holds."""
         return encode_subscription(topics, encode_generation(generation), owned, generation, rack)
 
     def assign(
@@ -101,9 +101,10 @@ class CooperativeStickyAssignor:
         partitions: Mapping[str, int],
         details: GroupDetails = NO_DETAILS,
     ) -> dict[str, bytes]:
-        """As ``sticky``, but for what is still held by somebody it would not go to.
+        """Assign as ``sticky`` does, without partitions that another member still holds.
 
-        Such a partition is nobody's; its holder gives it up and joins again, and then it is."""
+        Such a partition stays unassigned for one generation; its holder gives it up and joins
+        again, and the next generation assigns it."""
         subscribers = read_subscribers(members, partitions, details)
         claims = [
             OwnedClaim(
@@ -121,5 +122,5 @@ class CooperativeStickyAssignor:
         return encode_assignments(subscribers, found)
 
     def on_assignment(self, assignment: bytes, generation: int) -> list[TopicPartition]:
-        """What this member was given."""
+        """Return this member's partitions."""
         return decode_assignment(assignment)

@@ -1,8 +1,8 @@
-"""What sticky assignors add to a subscription: the user data of Java's, in all its versions. Pure.
+"""Reads and writes the user data of Java's sticky assignors, in all its versions. Pure.
 
-``sticky`` keeps what the member had and in which generation; before KIP-341 there was no
-generation. ``cooperative-sticky`` needs the generation alone, which since version 2 of the
-subscription has a field of its own; librdkafka and franz-go write the form of ``sticky`` there too.
+``sticky`` stores what the member had and in which generation; before KIP-341 there was no
+generation. ``cooperative-sticky`` needs only the generation, which has a field of its own since
+version 2 of the subscription; librdkafka and franz-go write the form of ``sticky`` there too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Remembered:
 
 
 def encode_sticky(previous: Iterable[TopicPartition], generation: int) -> bytes:
-    """What the member had in that generation."""
+    """Encode what the member had in that generation."""
     return encode(Remembered(by_topic(previous), generation), 1)
 
 
 def decode_sticky(data: bytes) -> tuple[list[TopicPartition], int]:
-    """What a member had, and the generation or -1. What cannot be read is nothing at all."""
+    """Return what a member had, and the generation or -1. Unreadable data counts as empty."""
     for version in (1, 0):
         try:
             found = decode(Remembered, version, data)
@@ -46,12 +46,12 @@ def decode_sticky(data: bytes) -> tuple[list[TopicPartition], int]:
 
 
 def encode_generation(generation: int) -> bytes:
-    """The generation alone."""
+    """Encode the generation alone."""
     return generation.to_bytes(GENERATION_BYTES, signed=True)
 
 
 def decode_generation(data: bytes) -> int:
-    """The generation, from whichever form; -1 if there is none."""
+    """Return the generation, from either form; -1 if there is none."""
     if len(data) == GENERATION_BYTES:
         return int.from_bytes(data, signed=True)
     return decode_sticky(data)[1]

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments, between bytes and the values that assignors work with. Pure."""
+"""Converts subscriptions and assignments between bytes and the assignors' values. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ NO_GENERATION = -1
 class Subscriber(NamedTuple):
     """One member of the group, as its leader sees it.
 
-    ``owned`` is what it held in ``generation``; both are as it says, which may be wrong."""
+    ``owned`` is what it held in ``generation``; both are the member's own claims and may be wrong.
+    """
 
     member_id: str
     instance_id: str | None = None
@@ -42,7 +43,7 @@ class Subscriber(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, str]:
-        """The order of members: static ones first, and in the same place when they come back."""
+        """The sort key: static members first, with the same rank after a restart."""
         if self.instance_id is None:
             return (True, self.member_id)
         return (False, self.instance_id)
@@ -51,9 +52,10 @@ class Subscriber(NamedTuple):
 def read_subscribers(
     members: Mapping[str, bytes], partitions: Mapping[str, int], details: GroupDetails
 ) -> list[Subscriber]:
-    """The members in their order, with those of their topics that exist.
+    """Return the members in order, with those of their topics that exist.
 
-    One whose subscription is no subscription wants nothing: it must not stop all the others."""
+    A member with an unreadable subscription counts as wanting nothing: it must not stop the others.
+    """
     found = []
     for member_id, data in members.items():
         instance_id = details.instance_ids.get(member_id)
@@ -85,7 +87,7 @@ def encode_subscription(
     generation: int = NO_GENERATION,
     rack: str | None = None,
 ) -> bytes:
-    """A subscription of the newest version; older readers skip what they do not know."""
+    """Encode a subscription of the newest version; older readers skip unknown fields."""
     said = ConsumerSubscription(
         sorted(set(topics)), user_data, by_topic(owned), generation, rack or None
     )
@@ -95,7 +97,7 @@ def encode_subscription(
 def encode_assignments(
     subscribers: Sequence[Subscriber], found: Mapping[str, Iterable[TopicPartition]]
 ) -> dict[str, bytes]:
-    """Each member's assignment, in a version that it has shown to know."""
+    """Encode each member's assignment, in a version that the member has used."""
     return {
         subscriber.member_id: write_assignment(
             ConsumerAssignment(by_topic(found.get(subscriber.member_id, ()))),
@@ -106,7 +108,7 @@ def encode_assignments(
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """The partitions of an assignment, sorted. Empty bytes are none. Raises RemoteProtocolError."""
+    """Decode an assignment, sorted; none for empty bytes. Raises RemoteProtocolError."""
     if not data:
         return []
     assignment, _version = read_assignment(data)
@@ -114,7 +116,7 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[OwnedPartitions]:
-    """Topics by name, each with its partitions in order."""
+    """Return topics by name, each with its partitions in order."""
     topics: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)
@@ -122,7 +124,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[OwnedPartitions]:
 
 
 def pairs(owned: Iterable[OwnedPartitions]) -> list[TopicPartition]:
-    """The other way round."""
+    """Flatten topics to partitions, the inverse of ``by_topic``."""
     return [
         TopicPartition(of_topic.topic, number)
         for of_topic in owned
