@@ -93,7 +93,7 @@ class Admin:
             await admin.create_topic(ottla.NewTopic("orders", partition_count=6))
     """
 
-    # Started and not closed, for ``__del__``, which also comes where ``__init__`` has failed.
+    # Started and not closed, for ``__del__``, which also runs if ``__init__`` has failed.
     _is_open = False
 
     def __init__(
@@ -147,7 +147,7 @@ class Admin:
         if self._is_open:
             warn_unclosed(self)
 
-    # Looking.
+    # Reading.
 
     async def describe_cluster(self) -> ClusterDescription:
         """Describe the cluster: its id, its controller and its live brokers."""
@@ -284,7 +284,7 @@ class Admin:
         response = await self._router.to_controller(
             requests.CREATE_TOPICS, request, requests.check_created
         )
-        # The partitions of a new topic are worth knowing at once.
+        # Learn the partitions of a new topic at once.
         self._cluster.mark_stale()
         return requests.created_topics(response)
 
@@ -415,5 +415,5 @@ class Admin:
 
     @property
     def _timeout_ms(self) -> int:
-        # The controller gives up before the connection does.
+        # The controller times out before the connection does.
         return int(self.config.request_timeout_ms * 0.9)

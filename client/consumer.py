@@ -77,7 +77,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
                 print(record.offset, record.value)
     """
 
-    # Started and not closed, for ``__del__``, which also comes where ``__init__`` has failed.
+    # Started and not closed, for ``__del__``, which also runs if ``__init__`` has failed.
     _is_open = False
 
     def __init__(
@@ -125,7 +125,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         self._cluster.home.check()
         self._closed = True
         self._is_open = False
-        # Whoever polls in another task is not to wait for records that will not come.
+        # A poll in another task must not wait for records that will not come.
         self._fetcher.arrived.set()
         group = self._group
         try:
@@ -150,7 +150,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # What failed in the application is not read yet.
+        # A record on which the application failed does not count as read.
         await self._close(has_failed=kind is not None)
 
     def __del__(self) -> None:
@@ -382,7 +382,8 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
                 try:
                     wants_more = take(chunk)
                 except BaseException as error:
-                    # Fetch it again from where the application is; the damage may be the way's.
+                    # Fetch it again from the application's position; the damage may have happened
+                    # in transit.
                     positions.seek(chunk.partition, chunk.position)
                     self._has_moved()
                     if moved and isinstance(error, RequestRefused):
@@ -396,10 +397,10 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
                 else:
                     kept.append(chunk)
         finally:
-            # Also after damage: what waits of other partitions is nowhere else.
+            # Also after damage: waiting chunks of other partitions are kept nowhere else.
             fetcher.chunks.extendleft(reversed(kept))
         if moved:
-            # The application works on it now, without us.
+            # The application now processes the records, without running the event loop.
             fetcher.receive_ahead()
         return moved
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Parts are joined up to so many records or bytes; beyond, joining costs more than it gives.
+# Parts are joined up to this many records or bytes; beyond, joining costs more than it saves.
 _JOINED_RECORDS = 65_536
 _JOINED_BYTES = 64 * 1024 * 1024
 

@@ -1,9 +1,9 @@
-"""A transaction that one process fills and another one ends.
+"""Transfers an open transaction from one process to another, which ends it.
 
-The first one calls ``leave_open`` and passes on what that returns; the second makes a
-``TakenOver`` of it. Nothing but the end and offsets can be added by then. As long as nobody ends it
-the transaction counts against ``transaction_timeout_ms`` of the producer that began it, and whoever
-gets the same transactional id aborts it.
+The first process calls ``leave_open`` and passes on the result; the second creates a ``TakenOver``
+from it, which can only add offsets and end the transaction. Until it ends the transaction counts
+against ``transaction_timeout_ms`` of the producer that began it, and a new producer with the same
+transactional id aborts it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class TransactionHandover(NamedTuple):
-    """All that somebody else needs to end it; ``version`` is that of transactions (KIP-890)."""
+    """What another process needs to end it; ``version`` is that of transactions (KIP-890)."""
 
     transactional_id: str
     producer_id: int
@@ -40,8 +40,8 @@ class TransactionHandover(NamedTuple):
 async def leave_open(producer: Producer[Any, Any]) -> TransactionHandover:
     """Deliver what was sent, then close the producer without ending its transaction.
 
-    Offsets must have been sent, or records, for the coordinator to have heard of it. Raises as
-    ``commit_transaction`` if it could not be committed any more; the producer is open then."""
+    Offsets or records must have been sent, so that the coordinator knows it. Raises as
+    ``commit_transaction`` if it can no longer be committed; the producer is open then."""
     transactions = producer._transactions()
     transactions.check(Call.SEND)
     await producer.flush()
@@ -51,14 +51,14 @@ async def leave_open(producer: Producer[Any, Any]) -> TransactionHandover:
     assert machine.parts.is_known, "nothing was sent"
     assert not machine.parts.is_waiting
     left = TransactionHandover(transactions.transactional_id, *machine.identity, machine.version)
-    # Closing aborts what is open, and this one is not the producer's own any more.
+    # Closing aborts an open transaction, and this one no longer belongs to the producer.
     machine.state = ProducerTransactionState.FATAL
     await producer.close(deliver=False)
     return left
 
 
 class TakenOver:
-    """Ends one such transaction, on a cluster that may be shared with others."""
+    """Ends one such transaction. Owned by its creator; the cluster may be shared."""
 
     def __init__(
         self, cluster: ClusterClient, config: ProducerConfig, left: TransactionHandover
@@ -76,8 +76,9 @@ class TakenOver:
         await self._working(self._transactions.send_offsets(offsets, group))
 
     async def commit(self) -> None:
-        """As ``commit_transaction``. Raises ProducerFenced if somebody else has the transactional
-        id now, or the coordinator has aborted it: it was open for too long."""
+        """As ``commit_transaction``. Raises ProducerFenced if another producer has the
+        transactional id now, or the coordinator has aborted the transaction because it was open for
+        too long."""
         await self._working(self._transactions.run(Call.COMMIT))
 
     async def abort(self) -> None:
@@ -92,18 +93,18 @@ class TakenOver:
                 self._work.cancel()
                 await asyncio.gather(self._work, return_exceptions=True)
 
-    # What its transactions ask of a sender that has no records.
+    # The sender's part for ``ProducerTransactions``; there are no records.
 
     @property
     def has_unresolved(self) -> bool:
-        """Never."""
+        """Always False."""
         return False
 
     def begin_epoch(self, identity: ProducerIdentity) -> None:
-        """Nothing follows under the next epoch."""
+        """Do nothing: no record follows under the next epoch."""
 
     def wake(self) -> None:
-        """There is something to be asked."""
+        """Start a task for the pending requests."""
         if self._work is None or self._work.done():
             work = self._transactions.work()
             self._work = asyncio.get_running_loop().create_task(work, name="ottla-taken-over")

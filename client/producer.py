@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ottla.client.settings.keywords import ProducerSettings
     from ottla.protocol.ports import Clock
 
-# Each may keep one batch alive after it was delivered.
+# Each entry may keep one batch alive after it was delivered.
 FILLING_MAX = 64
 
 
@@ -84,7 +84,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
             delivered = await delivery
     """
 
-    # Started and not closed, for ``__del__``, which also comes where ``__init__`` has failed.
+    # Started and not closed, for ``__del__``, which also runs if ``__init__`` has failed.
     _is_open = False
 
     def __init__(
@@ -95,7 +95,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         **settings: Unpack[ProducerSettings[SendKey, SendValue]],
     ) -> None:
         self.config = configured(config or ProducerConfig(), settings)
-        # A codec whose library is missing is found here and not with the first batch.
+        # A codec whose library is missing fails here and not with the first batch.
         compress(self.config.codec, b"")
         self._environment = environment or real_environment()
         self._bootstrap = parse_addresses(bootstrap)
@@ -207,7 +207,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         self._running()
         view = await self._topic(topic)
         if self._cluster is not None and self._cluster.is_stale:
-            # Nobody else looks again while nothing is sent.
+            # While nothing is sent, no other call refreshes the metadata.
             view = await self._grown(view)
         return view.partition_count
 
@@ -249,7 +249,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
             )
         timestamp = self._wall_ms() if timestamp is None else checked_timestamp(timestamp)
         if key is None and partition is None and type(value) is bytes and not headers:
-            # HOT: most records go into the batch that the last one went into.
+            # HOT: most records go into the same batch as the previous one.
             filling = self._filling.get(topic)
             if filling is not None:
                 found, future = filling
@@ -282,7 +282,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
             )
             deciding_key = None
         target = self._choose(view, partition, deciding_key)
-        # An open batch belongs to the transaction that is open, which has its partition already.
+        # An open batch belongs to the open transaction, which has its partition already.
         batch = sender.accumulator.append_open(target, item, size_bytes)
         if batch is None:
             is_free = partition is None and deciding_key is None
@@ -302,8 +302,10 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         is_free: bool,
         serial: int,
     ) -> Batch:
-        """Take a record that does not fit into an open batch. One that may go anywhere goes to
-        another partition, so that all partitions get their share, a batch at a time."""
+        """Take a record that does not fit into an open batch.
+
+        A record without a fixed partition goes to another one, so that all partitions get their
+        share, a batch at a time."""
         sender = self._running()
         item, size_bytes = sized
         now_ms = self._environment.clock.now_ms()
@@ -347,7 +349,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         return view
 
     async def _grown(self, view: TopicView) -> TopicView:
-        """The topic as it is now: partitions may have been added since it was heard of."""
+        """Return the topic after a refresh: partitions may have been added."""
         assert self._cluster is not None
         try:
             self._cluster.mark_stale()
@@ -389,7 +391,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         return self._choose(view, None, None)
 
     async def _have_room(self, sender: Sender, size_bytes: int) -> None:
-        """Return when a record of that size can be taken, to whoever came first."""
+        """Wait until a record of that size can be taken; callers are served in order of arrival."""
         accumulator, line = sender.accumulator, sender.room_line
         if accumulator.has_room(size_bytes) and not line.locked():
             return

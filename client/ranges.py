@@ -1,8 +1,8 @@
-"""Reading from one offset to another: what dataframes, backfills and batch jobs are made of.
+"""Reads ranges of offsets, for dataframes, backfills and batch jobs.
 
-A range ends when the position has passed it, whatever lies before its end: transaction markers,
-aborted records, and holes of compaction, also one that reaches to the end of the log. What is lost
-while it is read ends it with an error: nobody else would tell, and it would wait for ever.
+A range ends when the position has passed it, whatever precedes its end: transaction markers,
+aborted records, or holes of compaction, even up to the end of the log. A loss during the read
+raises an error: otherwise the read would wait for ever.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
     from ottla.protocol.records.columns import Columns
 
-# How long to wait before looking whether a range has ended without a record.
+# How long to wait before checking whether a range has ended without a record.
 WAIT_MS = 200.0
-# After so many waits for nothing it is asked whether the rest is still there.
+# After this many empty polls the end offsets are checked.
 IDLE_MAX = 3
-# What a leader tells just after its election may be from before: it is asked once more.
+# A leader's answer just after its election may be stale: it is asked once more.
 LOOKS_MIN = 2
 
 
 class OffsetRange(NamedTuple):
-    """The records of one partition from ``start`` up to ``stop``, which is not part of it."""
+    """The records of one partition from ``start`` up to ``stop``, exclusive."""
 
     partition: TopicPartition
     start: int
@@ -46,9 +46,9 @@ class OffsetRange(NamedTuple):
 
 
 def range_config(isolation: Isolation) -> ConsumerConfig:
-    """For a consumer that reads ranges."""
+    """Return the configuration of a consumer that reads ranges."""
     return ConsumerConfig(
-        # The beginning may go by retention while it is read, and the end by a loss.
+        # Retention may delete the beginning during the read, and a truncation the end.
         offset_reset="none",
         isolation=isolation,
         fetch_wait_ms=int(WAIT_MS),
@@ -62,9 +62,9 @@ async def resolve(
     partitions: Iterable[int] | None,
     wall_ms: int,
 ) -> list[OffsetRange]:
-    """What is between both ends now, in each partition.
+    """Return the offsets between both ends now, in each partition.
 
-    Raises RequestRefused for an unknown topic or partition, ValueError for what is no moment."""
+    Raises RequestRefused for an unknown topic or partition, ValueError for an invalid moment."""
     known = await consumer.partitions_of(topic)
     chosen = known
     if partitions is not None:
@@ -92,7 +92,7 @@ async def _offsets(
     spots: dict[TopicPartition, Spot],
     limits: dict[TopicPartition, tuple[int, int]],
 ) -> dict[TopicPartition, int]:
-    """The spots as offsets that lie within the log as it is now."""
+    """Return the spots as offsets, clamped to the current log."""
     times = {
         where: spot.timestamp
         for where, spot in spots.items()
@@ -116,7 +116,7 @@ async def _offsets(
 async def read_ranges(
     consumer: Consumer, ranges: Sequence[OffsetRange]
 ) -> AsyncIterator[tuple[TopicPartition, Columns]]:
-    """The records of all ranges, all partitions at a time, in order within each."""
+    """Yield the records of all ranges, partitions interleaved, in order within each."""
     stops = {one.partition: one.stop for one in ranges if one.start < one.stop}
     consumer.assign(stops)
     for one in ranges:
@@ -145,28 +145,26 @@ async def read_ranges(
 
 
 def has_passed(consumer: Consumer, where: TopicPartition, stop: int) -> bool:
-    """Whether nothing before that offset is left to be read."""
+    """Return whether no record before that offset is left to read."""
     position = consumer.position(where)
     return position is not None and (position >= stop or consumer.is_dry_before(where, stop))
 
 
 class _Watch:
-    """Whether what is still to be read can come at all; owned by one read, as are its ``stops``."""
+    """Detects ranges that cannot be read to their end. Owned by one read, with its ``stops``."""
 
     def __init__(self, consumer: Consumer, stops: dict[TopicPartition, int]) -> None:
         self._consumer = consumer
         self._stops = stops
         self._idle = 0
-        # How often in a row the log of a partition has ended too early.
+        # How often in a row the log of a partition was too short.
         self._short: dict[TopicPartition, int] = {}
 
     def _lost(self, where: TopicPartition, offset: int | None, end: int | None) -> RangeLost:
         return RangeLost(where, -1 if offset is None else offset, self._stops[where], end)
 
     async def on_loss(self, error: NoOffset) -> None:
-        """The log does not hold the position: it begins later, by retention, or is another one.
-
-        Raises RangeLost."""
+        """Skip what retention has deleted before the log. Raises RangeLost for any other loss."""
         where = TopicPartition(error.topic or "", error.partition or 0)
         if where not in self._stops:
             return
@@ -180,7 +178,7 @@ class _Watch:
         self._consumer.seek(where, max(first[where].offset, offset))
 
     async def on_poll(self, *, is_idle: bool) -> None:
-        """Raises RangeLost if nothing has come for a while, and nothing will."""
+        """Count empty polls; check the ends after some. Raises RangeLost if records are missing."""
         self._idle = self._idle + 1 if is_idle else 0
         if self._idle < IDLE_MAX:
             return
@@ -206,7 +204,7 @@ class _Watch:
 async def read_range(
     one: OffsetRange, *, bootstrap_servers: str, isolation: Isolation = Isolation.READ_COMMITTED
 ) -> AsyncGenerator[pa.RecordBatch, None]:
-    """One range as Arrow batches, by a consumer of its own: the share of one worker."""
+    """Yield one range as Arrow batches, with a consumer of its own: the share of one worker."""
     async with Consumer(bootstrap_servers, range_config(isolation)) as consumer:
         async for where, columns in read_ranges(consumer, [one]):
             yield to_arrow(where, [columns])

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ottla.wire.api import VersionRange
     from ottla.wire.connection import Connection
 
-# 2 tells of brokers that are fenced, too (KIP-1073).
+# From 2 on the response has fenced brokers, too (KIP-1073).
 DESCRIBE_CLUSTER = declare(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse)
 FENCED_VERSION = 2
 DESCRIBE_LOG_DIRS = declare(

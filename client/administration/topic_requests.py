@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ottla.wire.connection import Connection
 
 CREATE_TOPICS = declare(ApiKey.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse, 2)
-# 6 deletes by id as well, which nobody here wants.
+# 6 also deletes by id, which this client does not use.
 DELETE_TOPICS = declare(ApiKey.DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicsResponse, 1, 5)
 CREATE_PARTITIONS = declare(
     ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, CreatePartitionsResponse
@@ -70,7 +70,7 @@ class NewTopic(NamedTuple):
 def create_request(
     topics: list[NewTopic], timeout_ms: int, validate_only: bool
 ) -> CreateTopicsRequest:
-    """The request for new topics."""
+    """Build the request for new topics."""
     request = CreateTopicsRequest(timeout_ms=timeout_ms, validate_only=validate_only)
     for topic in topics:
         if not isinstance(topic, NewTopic):
@@ -96,19 +96,19 @@ def create_request(
 
 
 def check_created(response: CreateTopicsResponse, connection: Connection) -> None:
-    """Raise if the broker was not the controller; the rest is for each topic."""
+    """Raise if the broker was not the controller; other errors are per topic."""
     for topic in response.topics:
         check_controller(topic.error_code, connection, topic.error_message)
 
 
 def check_controller(code: int, connection: Connection, message: str | None = None) -> None:
-    """Raise RequestRefused with NOT_CONTROLLER if it is that."""
+    """Raise RequestRefused if the code is NOT_CONTROLLER."""
     if code == ErrorCode.NOT_CONTROLLER:
         raise RequestRefused(ErrorCode.NOT_CONTROLLER, message, broker=str(connection.address))
 
 
 def created_topics(response: CreateTopicsResponse) -> dict[str, TopicView | RequestRefused]:
-    """Each topic, or why it was not created."""
+    """Return each topic, or why it was not created."""
     results: dict[str, TopicView | RequestRefused] = {}
     for topic in response.topics:
         code = error_code(topic.error_code)
@@ -123,18 +123,18 @@ def created_topics(response: CreateTopicsResponse) -> dict[str, TopicView | Requ
 
 
 def delete_request(names: list[str], timeout_ms: int) -> DeleteTopicsRequest:
-    """The request to delete topics by name."""
+    """Build the request to delete topics by name."""
     return DeleteTopicsRequest(topic_names=names, timeout_ms=timeout_ms)
 
 
 def check_deleted(response: DeleteTopicsResponse, connection: Connection) -> None:
-    """Raise if the broker was not the controller; the rest is for each topic."""
+    """Raise if the broker was not the controller; other errors are per topic."""
     for topic in response.responses:
         check_controller(topic.error_code, connection, topic.error_message)
 
 
 def deleted_topics(response: DeleteTopicsResponse) -> dict[str, RequestRefused | None]:
-    """None for each deleted topic, or why it was not."""
+    """Return None for each deleted topic, or why it was not deleted."""
     results: dict[str, RequestRefused | None] = {}
     for topic in response.responses:
         code, name = error_code(topic.error_code), topic.name or ""
@@ -144,7 +144,7 @@ def deleted_topics(response: DeleteTopicsResponse) -> dict[str, RequestRefused |
 
 
 def partitions_request(topic: str, count: int, timeout_ms: int) -> CreatePartitionsRequest:
-    """The request to have that many partitions, placed by the controller."""
+    """Build the request for that many partitions, placed by the controller."""
     wanted = CreatePartitionsTopic(topic, count, None)
     return CreatePartitionsRequest([wanted], timeout_ms, False)
 
@@ -165,7 +165,7 @@ async def delete_records(
     connection: Connection,
     partitions: list[TopicPartition],
 ) -> dict[TopicPartition, int | RequestRefused]:
-    """One request to the leader of these partitions; the values are the new first offsets."""
+    """Send one request to the leader of these partitions; values are new log start offsets."""
     topics: dict[str, DeleteRecordsTopic] = {}
     for where in partitions:
         topic = topics.setdefault(where.topic, DeleteRecordsTopic(where.topic))

@@ -1,4 +1,4 @@
-"""The requests about other people's transactions, and what their answers say."""
+"""Requests about transactions of other producers, and their answers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WRITE_MARKERS = declare(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, WriteT
 
 
 class TransactionListing(NamedTuple):
-    """One line of the list; the state is a coordinator's word, such as Ongoing."""
+    """One entry of the list; the state is the coordinator's, such as Ongoing."""
 
     transactional_id: str
     producer_id: int
@@ -58,8 +58,10 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionView(NamedTuple):
-    """A transactional id as its coordinator sees it. ``start_time_ms`` is since 1970, None while no
-    transaction is open; ``partitions`` are those whose end is still owed."""
+    """A transactional id as its coordinator sees it.
+
+    ``start_time_ms`` is since 1970, None while no transaction is open; ``partitions`` still lack
+    their end marker."""
 
     transactional_id: str
     coordinator_id: int
@@ -74,8 +76,8 @@ class TransactionView(NamedTuple):
 class ProducerView(NamedTuple):
     """A producer as a partition's leader remembers it; times are in ms since 1970.
 
-    ``first_offset`` is where its open transaction begins, None without one; ``coordinator_epoch``
-    is that of the last marker, -1 before the first."""
+    ``first_offset`` is the beginning of its open transaction, None without one;
+    ``coordinator_epoch`` is that of the last marker, -1 before the first."""
 
     producer_id: int
     producer_epoch: int
@@ -86,7 +88,7 @@ class ProducerView(NamedTuple):
 
 
 def listings(response: ListTransactionsResponse, node_id: int) -> list[TransactionListing]:
-    """What one broker coordinates."""
+    """Return the transactions that one broker coordinates."""
     return [
         TransactionListing(one.transactional_id, one.producer_id, one.transaction_state, node_id)
         for one in response.transaction_states
@@ -96,7 +98,7 @@ def listings(response: ListTransactionsResponse, node_id: int) -> list[Transacti
 def described(
     response: DescribeTransactionsResponse, node_id: int, connection: Connection
 ) -> TransactionView:
-    """The only transactional id of the answer. Raises RequestRefused."""
+    """Return the only transactional id of the answer. Raises RequestRefused."""
     (state,) = response.transaction_states
     code = error_code(state.error_code)
     if code is not ErrorCode.NONE:
@@ -122,7 +124,7 @@ def described(
 
 
 def topics_of(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic."""
+    """Group partition numbers by topic."""
     topics: dict[str, list[int]] = {}
     for where in partitions:
         topics.setdefault(where.topic, []).append(where.partition)
@@ -132,7 +134,7 @@ def topics_of(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 async def ask_producers(
     connection: Connection, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerView] | RequestRefused]:
-    """One request to the leader of these partitions."""
+    """Send one request to the leader of these partitions."""
     request = DescribeProducersRequest(
         [TopicRequest(topic, numbers) for topic, numbers in topics_of(partitions).items()]
     )
@@ -165,7 +167,7 @@ def _producers(part: PartitionResponse) -> list[ProducerView]:
 
 
 class AbortMarker(NamedTuple):
-    """Ends a producer's open transaction as if it had never been."""
+    """The end of an aborted transaction, to be written to partitions."""
 
     producer_id: int
     producer_epoch: int
@@ -175,8 +177,9 @@ class AbortMarker(NamedTuple):
 async def write_marker(
     marker: AbortMarker, connection: Connection, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, bool | RequestRefused]:
-    """One request to the leader of these partitions; True where it is done. One that is there
-    already changes nothing, so it may be asked again."""
+    """Send one request to the leader of these partitions; True for each success.
+
+    A repeated marker changes nothing, so the request may be repeated."""
     producer_id, producer_epoch, coordinator_epoch = marker
     topics = [WritableTxnMarkerTopic(*item) for item in topics_of(partitions).items()]
     wire = WritableTxnMarker(producer_id, producer_epoch, False, topics, coordinator_epoch)

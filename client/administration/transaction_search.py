@@ -1,8 +1,8 @@
-"""Whose transactions are open in partitions, and whether anybody will ever end them (KIP-664).
+"""Finds open transactions in partitions, and whether they will ever end (KIP-664).
 
-A partition's leader knows producers by number, a coordinator knows transactional ids; a transaction
-that is open for the one and unknown to the other hangs: nothing ends it, and readers of committed
-records never get past it.
+A partition's leader knows producers by id, a coordinator knows transactional ids; a transaction
+that is open at the leader and unknown to every coordinator hangs: it never ends, and readers of
+committed records never get past it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from ottla.client.administration.transactions import TransactionAdmin
     from ottla.protocol.ids import TopicPartition
 
-# A coordinator looks for transactions that are open for too long this often, and a little later
-# has ended them.
+# Coordinators look for overdue transactions this often, and end them a little later.
 OVERDUE_GRACE_MS = 30_000
 ENDING = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
 
 class TransactionHealth(Enum):
     """HANGING: no coordinator will end it. OPEN: its producer or the coordinator's timeout will.
-    OVERDUE: the timeout is over and nobody has ended it. ENDING: its end is decided and has not
+
+    OVERDUE: the timeout is over and it is still open. ENDING: its end is decided and has not
     reached the partition. UNKNOWN: a coordinator that may know it cannot be asked."""
 
     HANGING = "hanging"
@@ -39,8 +39,7 @@ class TransactionHealth(Enum):
 
 
 class FoundTransaction(NamedTuple):
-    """An open transaction in one partition; ``transaction`` is None where no coordinator is known
-    to know it."""
+    """An open transaction in one partition; ``transaction`` is None if it is unknown."""
 
     partition: TopicPartition
     first_offset: int
@@ -50,7 +49,7 @@ class FoundTransaction(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What was found, in order; ``unasked`` says of which partitions nobody could tell."""
+    """The result of a search, in order; ``unasked`` has the errors of unanswered partitions."""
 
     found: list[FoundTransaction]
     unasked: dict[TopicPartition, ClientError]
@@ -63,7 +62,7 @@ def judge_standing(
     *,
     is_certain: bool,
 ) -> TransactionHealth:
-    """What will become of it, if it is still open; ``is_certain``: every coordinator was asked."""
+    """Return the health of an open transaction; ``is_certain``: every coordinator was asked."""
     if transaction is None:
         return TransactionHealth.HANGING if is_certain else TransactionHealth.UNKNOWN
     if partition not in transaction.partitions:
@@ -81,10 +80,10 @@ def judge_standing(
 async def find_open(
     admin: TransactionAdmin, partitions: Iterable[TopicPartition], wall_ms: int
 ) -> Search:
-    """Every transaction that is open in these partitions, by partition and first offset.
+    """Find all open transactions in these partitions, by partition and first offset.
 
-    One that ends while it is looked at is not taken for a hanging one: the leader is asked again
-    after the coordinators, and by then a transaction that they have ended is gone."""
+    A transaction that ends during the search is not taken for a hanging one: the leader is asked
+    again after the coordinators, and by then a transaction that they have ended is gone."""
     producers = await admin.describe_producers(partitions)
     unasked = {where: one for where, one in producers.items() if isinstance(one, ClientError)}
     opened = {where: _open_ones(one) for where, one in producers.items()}
@@ -120,7 +119,7 @@ def _open_ones(producers: list[ProducerView] | ClientError) -> list[ProducerView
 async def _transactions_of(
     admin: TransactionAdmin, producer_ids: Iterable[int]
 ) -> Mapping[int, TransactionView]:
-    """What coordinators know, by producer id. Raises ClientError if one cannot be asked."""
+    """Return what coordinators know, by producer id. Raises ClientError if one cannot be asked."""
     wanted = sorted(producer_ids)
     if not wanted:
         return {}

@@ -1,7 +1,7 @@
-"""What every broker of a cluster says of some topics, for those who must not believe a single one.
+"""Compares the topic ids that all brokers of a cluster report, because a single one may be stale.
 
-A broker that does not hear of changes any more answers as ever: it names leaders that have been
-replaced, and topics that have been deleted and made anew.
+A broker that receives no updates any more still answers: it names former leaders, and topics that
+have been deleted and recreated.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 
 async def ask_all(cluster: ClusterClient, topics: Iterable[str]) -> dict[str, Uuid | None]:
-    """Ask all brokers that can be reached in the time of a call: the topics' ids that more than
-    half of the brokers there are agree on, as ``agreed_ids``.
+    """Ask all reachable brokers, within the time of a call; return the ids as ``agreed_ids``.
 
-    The newest leaders that are told of topics with these ids are known to the cluster from then on
-    (KIP-232). Raises ClientError if none answers."""
+    The cluster then knows the newest leaders reported for topics with these ids (KIP-232). Raises
+    ClientError if none answers."""
     names = sorted(topics)
     await cluster.refresh_if_stale()
     known = cluster.metadata
@@ -40,14 +39,14 @@ async def ask_all(cluster: ClusterClient, topics: Iterable[str]) -> dict[str, Uu
         raise next(answer for answer in answers if isinstance(answer, ClientError))
     agreed = agreed_ids(found, len(brokers), names)
     for answer in found:
-        # Epochs of another topic of that name tell nothing: it would be taken for a newer one.
+        # Epochs of another topic with that name must not count: they might look newer.
         answer.topics = [
             topic
             for topic in answer.topics
             if topic.error_code == ErrorCode.NONE and agreed.get(topic.name or "") == topic.topic_id
         ]
         if answer.topics:
-            # Who is there, and who controls them, is nothing to be taken from who may be behind.
+            # A stale broker's list of brokers, and its controller, must not replace the known ones.
             answer.brokers, answer.controller_id = [], known.controller_id
             known.apply(answer, cluster.environment.clock.now_ms())
     return agreed
@@ -56,7 +55,7 @@ async def ask_all(cluster: ClusterClient, topics: Iterable[str]) -> dict[str, Uu
 async def ask(
     cluster: ClusterClient, broker: BrokerView, names: Iterable[str]
 ) -> MetadataResponse | ClientError:
-    """What one broker says of the topics, or why it does not."""
+    """Return one broker's answer about the topics, or its error."""
     request = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
     try:
         async with cluster.in_time():
@@ -74,10 +73,11 @@ async def ask(
 def agreed_ids(
     answers: Iterable[MetadataResponse], broker_count: int, topics: Iterable[str]
 ) -> dict[str, Uuid | None]:
-    """The id that more than half of the brokers give each topic, ``ZERO_UUID`` where they know no
-    ids; None where there is no such id, since somebody is behind and nobody can say who.
+    """Return the id that more than half of the brokers report for each topic.
 
-    Brokers that do not answer count as well: those that do may be the ones that are behind."""
+    ``ZERO_UUID`` if they know no ids; None without a majority, since then some broker is stale and
+    it is unknown which. Brokers that do not answer count as well: those that do may be the stale
+    ones."""
     votes: dict[str, Counter[Uuid]] = {name: Counter() for name in topics}
     for answer in answers:
         for topic in answer.topics:
@@ -91,7 +91,7 @@ def agreed_ids(
 
 
 async def certain_ids(cluster: ClusterClient, topics: Iterable[str]) -> dict[str, Uuid]:
-    """As ``ask_all``. Raises RequestRefused, which may pass, as long as there is no agreement."""
+    """As ``ask_all``, but raise RequestRefused, which is retriable, while there is no agreement."""
     ids: dict[str, Uuid] = {}
     for topic, topic_id in (await ask_all(cluster, topics)).items():
         if topic_id is None:

@@ -1,4 +1,4 @@
-"""Whether brokers make topics that are asked for, which their answers about a topic do not tell."""
+"""Finds out whether brokers create topics on demand, which Metadata answers do not say."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NOT_MADE = f"there is no such topic, and the brokers make none ({SETTING}=false)
 
 
 def advice_on_missing(config: ClientConfig, *, may_pass: bool) -> str | None:
-    """What to do about a topic that is not there."""
+    """Return advice about a missing topic."""
     if not config.allow_auto_create:
         return NOT_ASKED
     return None if may_pass else NOT_MADE
 
 
 async def makes_topics(connection: Connection, node_id: int) -> bool:
-    """Asks that broker. True also where it does not tell, such as for lack of rights."""
+    """Ask that broker. True also if it does not say, for instance for lack of rights."""
     request = describe_request(ResourceType.BROKER, str(node_id), [SETTING])
     try:
         response = await connection.send(DESCRIBE_CONFIGS, request)

@@ -1,8 +1,8 @@
-"""The cluster as a client knows it: bootstrap, the metadata cache, and when to ask again.
+"""A client's view of the cluster: bootstrap, metadata cache and its refreshes.
 
-Any broker that can be reached is good enough to begin with (requirement NET-37). The cache is
-refreshed when it is older than ``metadata_max_age_ms``, when somebody met an error that says it
-is wrong, and for topics that are not in it; concurrent wishes share one request.
+Any reachable broker will do for the bootstrap (requirement NET-37). The cache is refreshed when it
+is older than ``metadata_max_age_ms``, after an error that says it is stale, and for topics that are
+not in it; concurrent refreshes share one request.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from ottla.client.settings.config import ClientConfig
     from ottla.protocol.ports import Address
 
-# From here on a request can forbid that asking for a topic creates it.
+# From this version on a request can forbid the creation of missing topics.
 AUTO_CREATE_VERSION = 4
 BROKERS_ASKED_MAX = 3
-# So often is one broker asked in a row, each time soon after the last, before another one is: it
-# may have missed an election, and would say the same for as long as it does.
+# After this many consecutive requests to one broker, each soon after the last, another one is
+# asked: the first may have missed an election, and would keep giving the same answer.
 ASKED_IN_VAIN_MAX = 5
 SOON_MS = 5_000
-# How long a topic that was just made may take to become known to all brokers.
+# How long a new topic may take to become known to all brokers.
 NEWS_MS = 1_000
 METADATA = declare(ApiKey.METADATA, MetadataRequest, MetadataResponse, 1)
 TOPIC_ERRORS_THAT_PASS = frozenset(
@@ -68,13 +68,13 @@ class ClusterClient:
         self._topics: set[str] = set()
         self._refreshing = asyncio.Lock()
         self.home = OwningLoop()
-        # Counts refreshes begun; whoever waits for the lock sees whether a later one has been done.
+        # Counts refreshes; a caller that waited for the lock sees whether a later one is done.
         self._round = 0
         self._is_stale = True
-        # Who was asked in refreshes that followed each other soon, how often.
+        # How often each broker was asked in refreshes soon after one another.
         self._asked: Counter[int] = Counter()
         self._asked_ms = 0.0
-        # As they said when a topic that they were to make was not there.
+        # Whether the brokers create topics, as last reported when a topic was missing.
         self._makes_topics = False
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class ClusterClient:
         self.pool.close()
 
     def mark_stale(self) -> None:
-        """Something answered that it is not what we believed: ask again before the next use."""
+        """Refresh before the next use: an answer contradicted the cache."""
         self._is_stale = True
 
     @property
@@ -107,14 +107,15 @@ class ClusterClient:
                     self._is_stale = True
 
     def unfollow(self, topics: Iterable[str]) -> None:
-        """These topics may be forgotten."""
+        """Remove these topics from the cache."""
         for topic in topics:
             self._topics.discard(topic)
             self.metadata.topics.pop(topic, None)
 
     def in_time(self, left_ms: float | None = None) -> CallLimit:
-        """``async with cluster.in_time():`` for what a call may wait for: ``call_timeout_ms``, or
-        what is left of that. It ends with a TransportError. Raises as ``OwningLoop``."""
+        """Limit an ``async with`` block to ``call_timeout_ms``, or to ``left_ms``.
+
+        At the limit it raises a TransportError. Raises as ``OwningLoop``."""
         self.home.check()
         call_ms = self.config.call_timeout_ms
         if left_ms is None:
@@ -122,8 +123,8 @@ class ClusterClient:
         return CallLimit(self.environment.clock, left_ms, call_ms, self._bootstrap[0])
 
     async def refresh(self, left_ms: float | None = None) -> None:
-        """Ask one broker for the followed topics. Raises ClientError if none can answer in the
-        time of a call, or in what is left of that."""
+        """Ask one broker for the followed topics. Raises ClientError if none answers within the
+        time of a call, or within ``left_ms``."""
         before = self._round
         async with self.in_time(left_ms), self._refreshing:
             if self._round > before and not self._is_stale:
@@ -136,14 +137,14 @@ class ClusterClient:
             self._asked_ms = self.environment.clock.now_ms()
 
     async def refresh_if_stale(self) -> None:
-        """Refresh if there is reason to."""
+        """Refresh if the cache is stale."""
         if self.is_stale:
             await self.refresh()
 
     async def describe(self, names: list[str] | None) -> list[TopicView]:
-        """What the cluster says now about these topics, or about all, sorted by name.
+        """Return the cluster's current view of these topics, or of all, sorted by name.
 
-        A topic that does not exist is in the answer, with its error; none is created by asking."""
+        A topic that does not exist is in the result, with its error; this call creates none."""
         for name in names or ():
             check_text("a topic", name)
         async with self.in_time(), self._refreshing:
@@ -152,8 +153,7 @@ class ClusterClient:
         return [self.metadata.topics[name] for name in sorted(found)]
 
     async def topic(self, name: str) -> TopicView:
-        """A topic that has partitions, waiting for its leaders to be elected if need be, and for a
-        broker to be back that can tell.
+        """Return a topic that has leaders; wait for elections, and for a broker that knows it.
 
         Raises RequestRefused, for instance with UNKNOWN_TOPIC_OR_PARTITION, or TransportError."""
         known = self.metadata.topics.get(name)
@@ -172,7 +172,7 @@ class ClusterClient:
             except TransportError as error:
                 may_pass = self.metadata.updated_ms is not None
                 if failure is None or clock.now_ms() < deadline_ms:
-                    # That time is over tells less than what was answered before.
+                    # An earlier answer says more than this timeout.
                     failure = error
             else:
                 found = usable(self.metadata.topics.get(name))
@@ -192,8 +192,9 @@ class ClusterClient:
 
     async def _may_pass(self, code: ErrorCode, waited_ms: float) -> bool:
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            # A broker that creates topics on demand answers this once or twice on the way, and one
-            # that has not heard yet of what another one has made for some milliseconds.
+            # A broker that creates topics on demand answers this once or twice meanwhile, and so
+            # does, for some milliseconds, one that does not know yet what another broker has
+            # created.
             if waited_ms < NEWS_MS:
                 return True
             if not self._makes_topics and self.config.allow_auto_create:
@@ -211,7 +212,7 @@ class ClusterClient:
             return True
 
     async def pause(self, failures: int, deadline_ms: float | None = None) -> None:
-        """Wait before the next try after that many failures in a row; not beyond the deadline."""
+        """Back off after that many failures in a row, but not beyond the deadline."""
         delay_ms = self.config.retry_backoff.delay_ms(failures, self._random.random())
         clock = self.environment.clock
         if deadline_ms is not None:
@@ -219,11 +220,11 @@ class ClusterClient:
         await clock.sleep(delay_ms)
 
     async def any_connection(self, doubted: Collection[int] = ()) -> Connection:
-        """A connection to some broker of the cluster, an existing one if there is any; to one of
-        the ``doubted``, whose last answers were of no use, only if no other can be reached.
+        """Return a connection to some broker of the cluster, an existing one if possible.
 
-        Raises BrokerUnreachable if none of those known can be reached; with none known, and after
-        a failure, ``refresh`` begins again at the bootstrap addresses."""
+        A ``doubted`` broker, whose last answers were of no use, is used only if no other can be
+        reached. Raises BrokerUnreachable if no known broker can be reached; if none is known, and
+        after a failure, ``refresh`` restarts from the bootstrap addresses."""
         self.home.check()
         if doubted:
             connection = await self._connection_to_another(doubted)
@@ -250,7 +251,7 @@ class ClusterClient:
 
     async def _connection_to_another(self, doubted: Collection[int]) -> Connection | None:
         others = [node_id for node_id in self.metadata.brokers if node_id not in doubted]
-        # Those that are connected first, and none that is out of reach for a reason.
+        # Connected brokers first, and none whose last connection attempts failed.
         ordered = sorted(self._shuffled(sorted(others)), key=self._is_far)
         for node_id in ordered:
             if self.pool.knows(node_id) and not self.pool.is_failing(node_id):
@@ -264,7 +265,7 @@ class ClusterClient:
         return self.pool.ready(node_id) is None
 
     async def _connection_to_ask(self) -> Connection:
-        """As ``any_connection``, but the bootstrap addresses will do as well."""
+        """As ``any_connection``, or else a connection to a bootstrap address."""
         if self.metadata.brokers:
             doubted = [node for node, count in self._asked.items() if count >= ASKED_IN_VAIN_MAX]
             if doubted:
@@ -272,7 +273,7 @@ class ClusterClient:
             try:
                 return await self.any_connection(doubted)
             except BrokerUnreachable:
-                # All known brokers are gone, or have moved: begin again where we began.
+                # All known brokers are gone, or have moved: restart from the bootstrap addresses.
                 pass
         failure: BrokerUnreachable | None = None
         net, clock, _ = self.environment
@@ -294,7 +295,7 @@ class ClusterClient:
     async def _ask(self, topics: list[str] | None, auto_create: bool) -> MetadataResponse:
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=auto_create)
-        # Cleared first: an error that somebody meets while this is under way counts again.
+        # Cleared first: an error found during the request counts again.
         self._is_stale = False
         try:
             for _ in range(BROKERS_ASKED_MAX - 1):
@@ -303,7 +304,7 @@ class ClusterClient:
                 except BrokerUnreachable:
                     raise
                 except TransportError:
-                    # This one went while it was asked; another may do.
+                    # This broker failed during the request; another may answer.
                     continue
             return await self._ask_one(request)
         except BaseException:
@@ -314,7 +315,7 @@ class ClusterClient:
         connection = await self._connection_to_ask()
         try:
             if connection.version_of(METADATA) < AUTO_CREATE_VERSION:
-                # Older versions cannot say that a topic must not be created.
+                # Older versions cannot forbid the creation of a topic.
                 request.allow_auto_topic_creation = True
             response = await connection.send(METADATA, request)
             if response.error_code != ErrorCode.NONE:
@@ -341,7 +342,7 @@ class ClusterClient:
 
 
 def usable(view: TopicView | None) -> TopicView | ErrorCode:
-    """The topic, or why it is of no use yet."""
+    """Return the topic, or the reason why it cannot be used yet."""
     if view is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if view.available and view.error is ErrorCode.NONE:

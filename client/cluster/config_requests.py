@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ottla.wire.connection import Connection
 
-# From 1 on an answer says where a value comes from.
+# From 1 on a response has the source of each value.
 DESCRIBE_CONFIGS = declare(
     ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse, 1
 )
@@ -43,7 +43,7 @@ INCREMENTAL_ALTER_CONFIGS = declare(
 )
 
 
-# The older request, which knows whole configurations only.
+# The older request, which can only replace whole configurations.
 ALTER_CONFIGS = declare(
     ApiKey.ALTER_CONFIGS, alter_configs.AlterConfigsRequest, alter_configs.AlterConfigsResponse
 )
@@ -106,7 +106,7 @@ SOURCES = {int(source): source for source in ConfigSource}
 
 
 def node_of(name: str) -> int:
-    """The broker that is called so. Raises ValueError."""
+    """Parse a broker's id. Raises ValueError."""
     if not (name.isascii() and name.isdigit()):
         raise ValueError(f"a broker is called by its number, as '1', not {name!r}")
     return int(name)
@@ -131,7 +131,7 @@ def check_settings(values: object) -> None:
 def describe_request(
     resource: ResourceType, name: str, keys: Sequence[str] | None
 ) -> DescribeConfigsRequest:
-    """The request for some or all settings of one resource."""
+    """Build the request for some or all settings of one resource."""
     _check_resource(resource, name)
     wanted = None if keys is None else texts("settings", keys)
     return DescribeConfigsRequest([DescribeConfigsResource(resource.value, name, wanted)])
@@ -150,7 +150,7 @@ def topic_of(
     | AlterConfigsResourceResponse
     | alter_configs.AlterConfigsResourceResponse,
 ) -> str | None:
-    """The topic that a result is about, None for a broker or a group."""
+    """Return the topic of a result, None for a broker or a group."""
     return result.resource_name if result.resource_type == ResourceType.TOPIC else None
 
 
@@ -165,7 +165,7 @@ def check(
 
 
 def entries_of(response: DescribeConfigsResponse) -> list[ConfigEntry]:
-    """The settings, by name."""
+    """Return the settings, by name."""
     return sorted(
         ConfigEntry(
             config.name,
@@ -182,7 +182,7 @@ def entries_of(response: DescribeConfigsResponse) -> list[ConfigEntry]:
 def alter_request(
     resource: ResourceType, name: str, changes: Sequence[ConfigChange], validate_only: bool
 ) -> IncrementalAlterConfigsRequest:
-    """The request to change some settings of one resource."""
+    """Build the request to change some settings of one resource."""
     _check_resource(resource, name)
     for change in changes:
         if not isinstance(change, ConfigChange):
@@ -197,7 +197,7 @@ def alter_request(
 def replace_request(
     resource: ResourceType, name: str, values: Mapping[str, str], validate_only: bool
 ) -> alter_configs.AlterConfigsRequest:
-    """The request to have these settings of one resource and no others."""
+    """Build the request to set exactly these settings of one resource."""
     _check_resource(resource, name)
     check_settings(values)
     configs = [alter_configs.AlterableConfig(key, value) for key, value in values.items()]

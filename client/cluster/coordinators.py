@@ -1,6 +1,6 @@
-"""Who coordinates a group or a transactional id, and requests that go there.
+"""Finds the coordinator of a group or transactional id, and sends requests to it.
 
-Brokers that know KIP-699 are asked in its form."""
+Brokers that support KIP-699 are asked in its form."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ Result = TypeVar("Result")
 FIND_COORDINATOR = declare(
     ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 0, 5
 )
-# The first version that knows of anything but groups.
+# The first version with other keys than groups.
 FIND_TRANSACTION_COORDINATOR = declare(
     ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 1, 5
 )
 GROUP, TRANSACTION = 0, 1
-# From here on one request asks for many.
+# From this version on one request can have several keys.
 BATCHED_VERSION = 4
 MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class Coordinators:
-    """Remembers who coordinates what until somebody says that it has moved.
+    """Caches coordinators until ``forget``.
 
-    Its keys are group ids, or transactional ids with the ``key_type`` TRANSACTION."""
+    The keys are group ids, or transactional ids with the ``key_type`` TRANSACTION."""
 
     def __init__(self, router: Router, key_type: int = GROUP) -> None:
         self._router = router
         self._key_type = key_type
         self._api = FIND_COORDINATOR if key_type == GROUP else FIND_TRANSACTION_COORDINATOR
         self._known: dict[str, int] = {}
-        # Who has told so, and who has told nothing that was of use: a broker that does not hear
-        # of elections would send us to the old coordinator for ever.
+        # The broker that named each coordinator, and those whose answers were useless: a broker
+        # that misses elections would name the former coordinator for ever.
         self._told_by: dict[str, int] = {}
         self._doubted: dict[str, set[int]] = {}
 
     def forget(self, key: str) -> None:
-        """Somebody else may coordinate it now, and another broker may know who."""
+        """Drop the known coordinator, and ask another broker next time."""
         self._known.pop(key, None)
         teller = self._told_by.pop(key, None)
         if teller is not None:
@@ -70,18 +70,18 @@ class Coordinators:
         doubted = self._doubted.setdefault(key, set())
         doubted.add(node_id)
         if doubted.issuperset(self._router.cluster.metadata.brokers):
-            # All have been asked in vain: begin again.
+            # All brokers were asked in vain: start again.
             del self._doubted[key]
 
     async def find(self, key: str) -> int:
-        """The coordinator's node id, which the pool can connect to. Raises RequestRefused."""
+        """Return the coordinator's node id, which the pool knows. Raises RequestRefused."""
         check_text("a group" if self._key_type == GROUP else "a transaction", key)
         known = self._known.get(key)
         if known is not None:
             return known
-        return await self._router.repeated(partial(self._ask_somebody, key), is_repeatable=True)
+        return await self._router.repeated(partial(self._ask_broker, key), is_repeatable=True)
 
-    async def _ask_somebody(self, key: str) -> int:
+    async def _ask_broker(self, key: str) -> int:
         cluster = self._router.cluster
         connection = await cluster.any_connection(self._doubted.get(key, ()))
         teller = cluster.pool.node_of(connection)
@@ -104,7 +104,7 @@ class Coordinators:
         return answer.node_id
 
     async def connection(self, key: str) -> Connection:
-        """A connection to the coordinator. Raises RequestRefused or TransportError."""
+        """Return a connection to the coordinator. Raises RequestRefused or TransportError."""
         pool = self._router.cluster.pool
         node_id = await self.find(key)
         if not pool.knows(node_id):
@@ -125,9 +125,9 @@ class Coordinators:
         *,
         is_repeatable: bool = True,
     ) -> Result:
-        """Ask the coordinator; ``read`` raises RequestRefused for its errors.
+        """Send a request to the coordinator; ``read`` raises RequestRefused for its errors.
 
-        It is asked again after errors that pass, wherever it has moved to."""
+        Retriable errors are retried, at the new coordinator if it has moved."""
 
         async def attempt() -> Result:
             node_id = await self.find(key)
@@ -136,7 +136,7 @@ class Coordinators:
                 response = await connection.send(api, request)
                 return read(response, node_id, connection)
             except (TransportError, asyncio.CancelledError):
-                # Cut short by the end of the call's time, it may be silent for good.
+                # If the call's time limit cut it short, the coordinator may be silent for good.
                 self.forget(key)
                 raise
             except RequestRefused as error:

@@ -1,7 +1,7 @@
-"""What a client believes about the cluster, from Metadata answers. Pure.
+"""Caches a client's view of the cluster, from Metadata responses. Pure.
 
-Answers come from different brokers, some of which lag behind. A partition's leader is taken over
-only from an answer whose leader epoch is not older than the known one (KIP-232, hazard C-21);
+Responses come from different brokers, some of which lag behind. A partition's leader is replaced
+only by a response whose leader epoch is not older than the known one (KIP-232, hazard C-21);
 otherwise a client that has just learnt the new leader would be sent back to the old one.
 """
 
@@ -27,7 +27,7 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """One broker as the cluster advertises it on the listener we came in by."""
+    """One broker, as the cluster advertises it on the client's listener."""
 
     node_id: int
     address: Address
@@ -49,7 +49,7 @@ class PartitionView:
 
 @dataclass(slots=True)
 class TopicView:
-    """One topic; ``error`` tells why it has no partitions, or that the last answer denied it."""
+    """One topic; ``error`` says why it has no partitions, or that the last response denied it."""
 
     name: str
     topic_id: Uuid = ZERO_UUID
@@ -65,7 +65,7 @@ class TopicView:
 
 
 class ClusterMetadata:
-    """Brokers, topics and leaders; changed by ``apply`` only."""
+    """Brokers, topics and leaders; changed by ``apply`` only. Owned by one cluster client."""
 
     __slots__ = ("brokers", "cluster_id", "controller_id", "topics", "updated_ms")
 
@@ -77,7 +77,7 @@ class ClusterMetadata:
         self.updated_ms: float | None = None
 
     def apply(self, response: MetadataResponse, now_ms: float) -> None:
-        """Take over an answer. Topics that it does not mention stay as they are."""
+        """Merge a response. Topics that it does not mention stay unchanged."""
         if response.brokers:
             self.brokers = {
                 broker.node_id: BrokerView(
@@ -96,8 +96,8 @@ class ClusterMetadata:
         known = self.topics.get(name)
         code = error_code(topic.error_code)
         if code is not ErrorCode.NONE and known is not None and known.partitions:
-            # A broker that has just started may not have heard of the topic yet. Whoever uses a
-            # topic goes on with what was true; if it is gone its leaders will say so.
+            # A broker that has just started may not know the topic yet. Clients continue with the
+            # last known state; if the topic is gone its leaders will say so.
             return replace(known, error=code)
         same = known is not None and known.topic_id == topic.topic_id
         view = TopicView(name, topic.topic_id, code, topic.is_internal)
@@ -114,7 +114,7 @@ class ClusterMetadata:
         return view
 
     def leader_of(self, partition: TopicPartition) -> int | None:
-        """The leader's node id; None when there is none, or it is not among the brokers."""
+        """Return the leader's node id; None if there is none, or it is not among the brokers."""
         topic = self.topics.get(partition.topic)
         if topic is None:
             return None
@@ -129,12 +129,12 @@ class ClusterMetadata:
 
 
 def by_number(partition: MetadataResponsePartition) -> int:
-    """Sort key: the partition's number."""
+    """Return the sort key: the partition's number."""
     return partition.partition_index
 
 
 def partition_view(partition: MetadataResponsePartition) -> PartitionView:
-    """One partition of an answer."""
+    """Return one partition of a response."""
     return PartitionView(
         partition.partition_index,
         partition.leader_id,

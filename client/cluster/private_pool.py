@@ -1,7 +1,7 @@
-"""Connections that somebody has for himself, beside those that all of a client share.
+"""Connections for one purpose, beside those that all parts of a client share.
 
-Answers on a connection come in order: whatever is asked behind a request that waits, for data, for
-a whole group or for the disks of others, waits with it.
+Answers on a connection come in order: a request behind one that waits, for data, for a whole group
+or for other brokers' disks, waits with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OwnPool:
-    """One connection per broker, to where the cluster says that it is; ``close`` it in the end."""
+    """One connection per broker, at the cluster's address for it; ``close`` it in the end."""
 
     def __init__(self, cluster: ClusterClient, name: str) -> None:
         self.name = name
@@ -27,11 +27,11 @@ class OwnPool:
         self.close = self._pool.close
 
     def ready(self, node_id: int) -> Connection | None:
-        """The broker's connection if it has one now."""
+        """Return the broker's connection if it has one now."""
         return self._pool.ready(node_id) if self._is_listed(node_id) else None
 
     async def connection(self, node_id: int) -> Connection:
-        """The broker's connection, after one attempt to make it if there is none.
+        """Return the broker's connection, after one attempt to connect if there is none.
 
         Raises BrokerUnreachable, and KeyError for a broker that has left the cluster."""
         self._is_listed(node_id)

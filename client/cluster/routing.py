@@ -1,8 +1,8 @@
-"""Which broker gets which request, and when a request may be sent again.
+"""Chooses the broker for each request, and decides when a request may be repeated.
 
-A request is repeated after an answer that says it may help, and after a lost connection when
-nothing of it was sent or when doing it twice is the same as doing it once. It is never repeated
-on a guess: a change whose outcome is unknown is reported as exactly that.
+A request is repeated after a retriable answer, and after a lost connection if nothing of it was
+sent or if it is idempotent. It is never repeated on a guess: a change whose outcome is unknown is
+reported as exactly that.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     Answers: TypeAlias = Mapping[TopicPartition, "Result | ClientError"]
     Ask: TypeAlias = Callable[[Connection, list[TopicPartition]], Awaitable[Answers[Result]]]
 
-# Answers after which the client's picture of the cluster is wrong, beside those that say so.
+# Codes after which the metadata is stale, beside those marked ``refresh_metadata``.
 LOOK_AGAIN = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_LEADER_EPOCH})
-# Retriable by the table, for clients that wait for a topic to appear. Whoever asks about one by
-# name has more likely mistyped it.
+# Retriable by the table, for clients that wait for a topic to appear. A caller that asks for a
+# topic by name has more likely mistyped it.
 FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 class Router:
-    """Sends single requests for consumers and admins. Stateless beside its cluster."""
+    """Sends single requests for consumers and admins. Stateless apart from its cluster."""
 
     def __init__(self, cluster: ClusterClient) -> None:
         self.cluster = cluster
@@ -48,7 +48,7 @@ class Router:
         request: Request,
         check: Callable[[Response, Connection], None],
     ) -> Response:
-        """Ask whichever broker is at hand; ``check`` raises RequestRefused for its errors."""
+        """Send to any broker; ``check`` raises RequestRefused for its errors."""
 
         async def attempt() -> Response:
             connection = await self.cluster.any_connection()
@@ -61,7 +61,7 @@ class Router:
     async def to_node(
         self, node_id: int, api: RequestApi[Request, Response], request: Request
     ) -> Response:
-        """Ask one broker, once. Raises RequestRefused for one that nobody has told of."""
+        """Send to one broker, once. Raises RequestRefused for an unknown broker."""
         if not self.cluster.pool.knows(node_id):
             known = ", ".join(map(str, sorted(self.cluster.metadata.brokers)))
             raise RequestRefused(
@@ -79,8 +79,8 @@ class Router:
     ) -> Response:
         """Send a change to the controller; ``check`` raises RequestRefused for its errors.
 
-        Raises the TransportError when the connection is lost in between: the change may have been
-        made, and making it again could fail for that very reason."""
+        Raises TransportError if the connection is lost in between: the change may have been made,
+        and a repetition could fail for that very reason."""
 
         async def attempt() -> Response:
             connection = await self._controller_connection()
@@ -107,10 +107,10 @@ class Router:
         *,
         is_repeatable: bool,
     ) -> dict[TopicPartition, Result | ClientError]:
-        """Ask each partition's leader; all of a leader's partitions share one request.
+        """Send to each partition's leader; all partitions of a leader share one request.
 
-        Partitions whose answer allows it are asked again, by themselves, until the call's time is
-        over. The result has every partition, with what was answered or why not."""
+        Partitions with a retriable result are asked again, until the time of the call is over. The
+        result has every partition, with its answer or error."""
         left = partitions_of(partitions)
         results: dict[TopicPartition, Result | ClientError] = {}
         clock = self.cluster.environment.clock
@@ -124,7 +124,7 @@ class Router:
                 )
             except TransportError:
                 if results and clock.now_ms() >= deadline_ms:
-                    # Some may have been answered, and why the others were not is known.
+                    # Some partitions may have answers, and the errors of the others are known.
                     break
                 raise
             results.update(await self._ask_leaders(left, ask, deadline_ms))
@@ -186,7 +186,7 @@ class Router:
         if not isinstance(result, RequestRefused):
             return False
         if result.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and result.broker is None:
-            # Our own verdict, from metadata that is fresh: the name is wrong.
+            # This client's own verdict, from fresh metadata: the name is wrong.
             return self.cluster.config.allow_auto_create
         return result.retriable
 
@@ -197,11 +197,10 @@ class Router:
         is_repeatable: bool,
         deadline_ms: float | None = None,
     ) -> Result:
-        """Do it until it succeeds, fails for good, or the call's time is over, by default
-        ``call_timeout_ms`` from now on. A try that is under way then is left.
+        """Retry until success, a final error, or the deadline (default: ``call_timeout_ms``).
 
-        A cluster that has never been reached fails at once: its address is more likely wrong than
-        its brokers are all restarting."""
+        At the deadline an attempt in progress is abandoned. A cluster that has never been reached
+        fails at once: its address is more likely wrong than all its brokers are restarting."""
         cluster = self.cluster
         clock = cluster.environment.clock
         if deadline_ms is None:
@@ -223,7 +222,7 @@ class Router:
                     may_repeat = error.retriable and error.code not in FINAL
                 unreached = cluster.metadata.updated_ms is None
                 if limit.is_over and may_repeat and failure is not None:
-                    # That time is over tells less than what was answered before.
+                    # An earlier answer says more than this timeout.
                     raise failure from error
                 if not may_repeat or unreached or clock.now_ms() >= deadline_ms:
                     raise

@@ -1,5 +1,7 @@
-"""Topics with their partitions in pages, from brokers that know more than the metadata tells
-(DescribeTopicPartitions, KIP-966): a topic of ten thousand partitions needs no huge answer."""
+"""Describes partitions page by page (DescribeTopicPartitions, KIP-966).
+
+Brokers report more details here than in Metadata, and a topic of ten thousand partitions needs no
+huge response."""
 
 from __future__ import annotations
 
@@ -30,13 +32,13 @@ DESCRIBE_TOPIC_PARTITIONS = declare(
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-# What Kafka's brokers give at the most, whatever is asked for.
+# The most that Kafka's brokers return, whatever is requested.
 PAGE_PARTITIONS = 2_000
 
 
 class PartitionDetail(NamedTuple):
-    """One partition. ``eligible_leaders`` are replicas out of sync that may lead all the same,
-    since they have every committed record; empty with brokers that do not keep them."""
+    """One partition. ``eligible_leaders`` are replicas out of sync that may still be elected, since
+    they have every committed record; empty with brokers that do not track them."""
 
     partition: TopicPartition
     leader_id: int
@@ -51,11 +53,11 @@ class PartitionDetail(NamedTuple):
 async def describe_partitions(
     router: Router, names: Iterable[str] | None, page_partitions: int
 ) -> dict[TopicPartition, PartitionDetail]:
-    """The partitions of these topics, or of all, page after page. Raises RequestRefused."""
+    """Return the partitions of these topics, or of all, page after page. Raises RequestRefused."""
     wanted = [] if names is None else sorted(set(names))
     found: dict[TopicPartition, PartitionDetail] = {}
     if names is not None and not wanted:
-        # No names at all would ask for every topic.
+        # A request without names would return every topic.
         return found
     cursor: Cursor | None = None
     while True:
@@ -82,7 +84,7 @@ def check(response: DescribeTopicPartitionsResponse, connection: Connection) -> 
 def detail_of(
     where: TopicPartition, part: DescribeTopicPartitionsResponsePartition
 ) -> PartitionDetail:
-    """One partition of the answer."""
+    """Return one partition of the response."""
     return PartitionDetail(
         where,
         part.leader_id,

@@ -1,7 +1,7 @@
-"""What a producer or consumer needs done beside its own loop: connections and fresh metadata.
+"""Background jobs of a producer or consumer beside its own loop: connections and fresh metadata.
 
-Each job runs at most once at a time and by itself, so a broker that does not answer never holds
-up the others; when it ends, the loop is woken to look again.
+Each job runs in a task of its own, at most once at a time, so a broker that does not answer never
+holds up the others; when a job ends, the loop is woken.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Upkeep:
         self._tasks = ClientTasks(on_crash)
 
     def run(self, loop: Coroutine[Any, Any, None], name: str) -> None:
-        """Run the owner's own loop."""
+        """Run the owner's loop."""
         self._tasks.start(loop, name)
 
     async def stop(self) -> None:
@@ -45,7 +45,7 @@ class Upkeep:
         await self._tasks.stop()
 
     def start_job(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do it unless it is being done."""
+        """Start the job unless it is running."""
         self._tasks.start_once(name, work, self._wake)
 
     def connect(
@@ -54,14 +54,13 @@ class Upkeep:
         on_failure: Callable[[int], None] | None = None,
         own: OwnPool | None = None,
     ) -> None:
-        """Make the broker's connection, the shared one or one's own; ``on_failure`` hears of it if
-        that cannot be done."""
+        """Connect to the broker, in the shared pool or ``own``; call ``on_failure`` if it fails."""
         name = "connect" if own is None else own.name
         pool = self._cluster.pool if own is None else own
         self.start_job(f"{name} to {node_id}", partial(self._connect, node_id, on_failure, pool))
 
     def refresh(self, topics: Iterable[str]) -> None:
-        """Ask for these topics again, and for whatever else is followed."""
+        """Refresh these topics, and all others that are followed."""
         self._cluster.follow(topics)
         self.start_job("refresh", self._refresh)
 
@@ -74,7 +73,7 @@ class Upkeep:
         except TransportError as error:
             logger.info("%s", error)
         except KeyError:
-            # The broker left the cluster between the look at the metadata and now.
+            # The broker has left the cluster since the metadata was read.
             pass
         self._cluster.mark_stale()
         if on_failure is not None:

@@ -85,7 +85,7 @@ class ConsumerFetchSession:
         return SessionDelta(self._session_id, self._epoch, changed, forgotten)
 
     def end(self) -> SessionDelta | None:
-        """End the session with a request outside of it; return the session fields, None if there is none."""
+        """End the session; return the fields of a request outside of it, None if there is none."""
         ended, self._session_id, self._epoch = self._session_id, NO_SESSION, FIRST_EPOCH
         return None if ended == NO_SESSION else SessionDelta(ended, FINAL_EPOCH, [], [])
 

@@ -58,9 +58,8 @@ class Commits:
         on_failure: Callable[[ClientError], object] | None = None,
         on_stored: Callable[[Mapping[TopicPartition, int]], object] | None = None,
     ) -> None:
-        """``interval_ms`` is that of automatic commits, None for none. ``on_failure`` gets the
-        error of a failed automatic commit, which has no caller to raise to; ``on_stored`` the
-        stored offsets."""
+        """``interval_ms`` is that of automatic commits, None for none. ``on_failure``
+        gets the error of a failed automatic commit, ``on_stored`` the stored offsets."""
         self._router = router
         self._group_id = group_id
         self._clock = clock

@@ -1,10 +1,10 @@
-"""Which records after a committed position are done already, as text for the commit's metadata.
+"""Encodes which records after a committed position are done, as the commit's metadata. Pure.
 
 Records of different keys are done out of order, and a position only says that everything before it
-is done. With this a restart skips what was done after it, too. Pure.
+is done. With this metadata a restart skips what was done after the position, too.
 
-A bitmap from the position on, in base64 behind a name and a version: what does not begin so was
-written by somebody else and means nothing here.
+The format is a bitmap from the position on, in base64 behind a name and a version; any other text
+was written by another program and is ignored.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PREFIX = "ottla-done-1:"
-# Brokers take 4096 bytes of metadata by default; this is 2,744 characters. What is done further
-# away than 16,384 offsets is simply done again.
+# Brokers take 4096 bytes of metadata by default; this is 2,744 characters. Records further than
+# 16,384 offsets away are simply handled again.
 BITMAP_BYTES_MAX = 2_048
 
 
 def encode_done(position: int, offsets: Iterable[int]) -> str:
-    """The text for these offsets, all at or after the position; empty if there are none."""
+    """Encode these offsets, all at or after the position; "" if there are none."""
     bitmap = bytearray()
     for offset in offsets:
         index, bit = divmod(offset - position, 8)
@@ -35,7 +35,7 @@ def encode_done(position: int, offsets: Iterable[int]) -> str:
 
 
 def decode_done(position: int, metadata: str) -> frozenset[int]:
-    """The offsets again; none if the text is not of this form."""
+    """Decode the offsets; none if the text has another form."""
     if not metadata.startswith(PREFIX):
         return frozenset()
     try:

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long one poll waits: what a run needs at most to see that it shall stop.
+# How long one poll waits, and so the longest delay before a run notices ``stop``.
 POLL_WAIT_MS = 200.0
 RECORDS_PER_POLL = 500
-# Without a group's interval, and for an answer to the last commit.
+# The longest wait for the answer to the last commit.
 LAST_COMMIT_MS = 10_000.0
 
 
@@ -269,7 +269,7 @@ class ParallelRun:
         try:
             return await self._group.offsets.stored(partitions)
         except ClientError as error:
-            # Some records are done twice, which is allowed.
+            # Some records are handled twice, which is allowed.
             logger.info("what was done out of order is not known: %s", error)
             return {}
 
@@ -285,7 +285,7 @@ class ParallelRun:
             await self._workers.drain(partitions, self._plan.limits.farewell_ms)
             await self._commit_at_last()
         finally:
-            # A commit after this would take the next owner's position back.
+            # A commit after this would move the next owner's position back.
             self._lanes.forget(partitions)
 
     def on_lost(self, partitions: Iterable[TopicPartition]) -> None:

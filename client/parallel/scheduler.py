@@ -1,12 +1,13 @@
-"""Many records in work at once, and still each key in order and no position too far. Pure.
+"""Schedules records of a parallel run: many at once, in order per key, none lost. Pure.
 
 Records come in offset order per partition and go through lanes: one per key, one per partition, or
-one each. Only the first of a lane may be in work; whoever fails and is tried again keeps its lane.
+one each. Only the first record of a lane may be handled; a record that fails and is retried keeps
+its lane.
 
-A partition's position is the first offset that is not done, however much after it is. What is
-between the position and the last record taken is the window: it is bounded by pausing the
-partition, for it is what a crash may repeat. What is done inside of it goes into the commit's
-metadata, so that in fact only what was in work is repeated.
+A partition's position is the first offset that is not done, however many after it are. The records
+between the position and the last one taken are the window. A crash may repeat the window, so
+pausing the partition bounds it. The commit's metadata has the records that are done inside of it,
+so that only those in progress are repeated.
 """
 
 from __future__ import annotations
@@ -27,30 +28,30 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Ordering = Literal["key", "partition", "none"]
-# A partition goes on when its window is this much smaller than where it was paused.
+# A paused partition resumes when its window has shrunk by this factor.
 RESUME_PART = 2
 
 
 @dataclass(slots=True)
 class Window:
-    """One partition from its position on, for one stay with us; a jump begins another."""
+    """One partition from its position on, for one assignment; a jump begins another window."""
 
     partition: TopicPartition
-    # Where a group stood and what was done after that when the partition came to us.
+    # The group's position at the assignment, with what was done after it.
     start: Committed | None = None
     # Offsets in order; the first one is not done, unless all are.
     taken: deque[int] = field(default_factory=deque)
     done: set[int] = field(default_factory=set)
-    # Done by an earlier life, and not met yet.
+    # Done before this assignment, and not met yet.
     skips: frozenset[int] = frozenset()
     next_offset: int | None = None
     is_ours: bool = True
     told: Committed | None = None
 
     def accept(self, offset: int) -> bool:
-        """Take the record in; False if it was done in an earlier life."""
+        """Take the record; False if it was done before this assignment."""
         if self.next_offset is None and self.start is not None and offset < self.start.offset:
-            # The application has gone back: it wants to see all of it again.
+            # The application has gone back: it wants all records again.
             self.skips = frozenset()
         self.next_offset = offset + 1
         self.taken.append(offset)
@@ -60,24 +61,24 @@ class Window:
         return False
 
     def finish(self, offset: int) -> None:
-        """The record is done."""
+        """Mark the record as done."""
         self.done.add(offset)
         while self.taken and self.taken[0] in self.done:
             self.done.remove(self.taken.popleft())
 
     def committed(self) -> Committed | None:
-        """What to store: the position, and what is done after it. None if nothing was taken."""
+        """Return the position and what is done after it; None if nothing was taken."""
         if self.next_offset is None:
             return None
         position = self.taken[0] if self.taken else self.next_offset
-        # What an earlier life has done beyond what was taken yet stays true.
+        # What was done before this assignment, beyond what was taken so far, is still done.
         ahead = (offset for offset in self.skips if offset >= self.next_offset)
         return Committed(position, metadata=encode_done(position, {*self.done, *ahead}))
 
 
 @dataclass(slots=True, eq=False)
 class QueuedRecord(Generic[Item]):
-    """One record on its way through a lane. ``failures``: how often it was tried in vain."""
+    """One record on its way through a lane. ``failures``: how often the handler failed on it."""
 
     item: Item
     offset: int
@@ -88,14 +89,14 @@ class QueuedRecord(Generic[Item]):
 
 class Lanes(Generic[Item]):
     """Owned by one parallel run. Every work that ``start`` returns ends in ``finish``, ``retry`` or
-    ``drop``, also when its partition is gone meanwhile."""
+    ``drop``, also if its partition is gone meanwhile."""
 
     def __init__(self, ordering: Ordering, window_max: int) -> None:
         assert window_max > 0
         self._ordering = ordering
         self._window_max = window_max
         self._windows: dict[TopicPartition, Window] = {}
-        # The key is there while a work of the lane is ready, running or delayed.
+        # A lane has an entry while one of its works is ready, running or delayed.
         self._lanes: dict[object, deque[QueuedRecord[Item]]] = {}
         self._ready: deque[QueuedRecord[Item]] = deque()
         self._delayed: list[tuple[float, int, QueuedRecord[Item]]] = []
@@ -106,7 +107,7 @@ class Lanes(Generic[Item]):
     # Partitions.
 
     def assign(self, partition: TopicPartition, committed: Committed | None) -> None:
-        """The partition is ours, and begins where the group stands, if it stands anywhere."""
+        """Take over the partition, at the group's position if there is one."""
         window = Window(partition, committed)
         if committed is not None:
             window.skips = decode_done(committed.offset, committed.metadata)
@@ -114,7 +115,7 @@ class Lanes(Generic[Item]):
         self._paused.discard(partition)
 
     def give_up(self, partitions: Iterable[TopicPartition]) -> None:
-        """Begin nothing more of these. What runs is let run: see ``running``."""
+        """Begin no more records of these. Running ones continue: see ``running``."""
         for partition in partitions:
             window = self._windows.get(partition)
             if window is not None:
@@ -122,7 +123,7 @@ class Lanes(Generic[Item]):
         self._discard()
 
     def _discard(self) -> None:
-        """Take out what has not begun of windows that are not ours."""
+        """Drop records of given-up windows that have not begun."""
         gone = [work for work in self._ready if not work.window.is_ours]
         gone += [work for _, _, work in self._delayed if not work.window.is_ours]
         self._ready = deque(work for work in self._ready if work.window.is_ours)
@@ -132,7 +133,7 @@ class Lanes(Generic[Item]):
             self._leave(work)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are not ours any more: what is done of them from now on is of no account."""
+        """Drop these partitions; results of records still running are ignored."""
         for partition in partitions:
             window = self._windows.pop(partition, None)
             if window is not None:
@@ -142,7 +143,7 @@ class Lanes(Generic[Item]):
     def running(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> list[QueuedRecord[Item]]:
-        """What is in work now, of some partitions or at all."""
+        """Return the records that are being handled, of some partitions or of all."""
         if partitions is None:
             return list(self._running)
         wanted = set(partitions)
@@ -151,12 +152,13 @@ class Lanes(Generic[Item]):
     # Records.
 
     def take(self, partition: TopicPartition, offset: int, key: object, item: Item) -> None:
-        """A record has come. ``key`` None stands in no order with ordering "key"."""
+        """Queue a record. ``key`` None has no order with ordering "key"."""
         window = self._windows.get(partition)
         if window is None:
             window = self._windows[partition] = Window(partition)
         elif window.next_offset is not None and offset < window.next_offset:
-            # Somebody has gone back to an earlier offset: from there on it is all to be done again.
+            # The application has gone back to an earlier offset: all from there on is handled
+            # again.
             was_ours, window.is_ours = window.is_ours, False
             self._discard()
             window = self._windows[partition] = Window(partition, is_ours=was_ours)
@@ -181,7 +183,7 @@ class Lanes(Generic[Item]):
         return (partition, key)
 
     def start(self, now_ms: float) -> QueuedRecord[Item] | None:
-        """The next record to work on, if there is one that may begin."""
+        """Return the next record to handle, if one may begin."""
         if self._delayed and self._delayed[0][0] <= now_ms:
             work = heappop(self._delayed)[2]
         elif self._ready:
@@ -192,13 +194,13 @@ class Lanes(Generic[Item]):
         return work
 
     def finish(self, work: QueuedRecord[Item]) -> None:
-        """It is done, or shall count as done."""
+        """Mark the record as done, or to be counted as done."""
         del self._running[work]
         work.window.finish(work.offset)
         self._leave(work)
 
     def retry(self, work: QueuedRecord[Item], at_ms: float) -> None:
-        """It has failed and is tried again then; its lane waits."""
+        """Queue the failed record for another attempt at that time; its lane waits."""
         del self._running[work]
         work.failures += 1
         if not work.window.is_ours:
@@ -208,12 +210,12 @@ class Lanes(Generic[Item]):
         heappush(self._delayed, (at_ms, self._delays, work))
 
     def drop(self, work: QueuedRecord[Item]) -> None:
-        """It was ended before it was done: the position stays before it."""
+        """End a record that is not done: the position stays before it."""
         del self._running[work]
         self._leave(work)
 
     def _leave(self, work: QueuedRecord[Item]) -> None:
-        """Let the next one of the lane begin."""
+        """Let the next record of the lane begin."""
         lane = self._lanes.get(work.lane)
         if lane is None:
             return
@@ -224,20 +226,20 @@ class Lanes(Generic[Item]):
                 return
         del self._lanes[work.lane]
 
-    # What the shell does about it.
+    # For the run and its workers.
 
     @property
     def next_ms(self) -> float | None:
-        """When the next delayed record may be tried again."""
+        """When the next delayed record may be retried."""
         return self._delayed[0][0] if self._delayed else None
 
     @property
     def ready_count(self) -> int:
-        """How many may begin at once."""
+        """How many records may begin at once."""
         return len(self._ready)
 
     def has_room(self, work: QueuedRecord[Item]) -> bool:
-        """Whether the work's partition is paused and need not be any more."""
+        """Return whether the record's partition is paused and may resume."""
         window = work.window
         return (
             window.partition in self._paused
@@ -245,7 +247,7 @@ class Lanes(Generic[Item]):
         )
 
     def to_commit(self) -> dict[TopicPartition, Committed]:
-        """What has changed since the last time, to be stored."""
+        """Return the positions that have changed since the last call, to be stored."""
         found = {}
         for partition, window in self._windows.items():
             position = window.committed()
@@ -254,14 +256,14 @@ class Lanes(Generic[Item]):
         return found
 
     def uncommit(self, partitions: Iterable[TopicPartition]) -> None:
-        """Storing these has failed: they are told once more."""
+        """Return these positions again next time: storing them has failed."""
         for partition in partitions:
             window = self._windows.get(partition)
             if window is not None:
                 window.told = None
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The first offset of each partition that is not done; of those of which any was taken."""
+        """Return the first offset of each partition that is not done, if any was taken."""
         return {
             partition: position.offset
             for partition, window in self._windows.items()
@@ -269,7 +271,7 @@ class Lanes(Generic[Item]):
         }
 
     def turn_taps(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Which partitions to pause now, since their windows are full, and which to resume."""
+        """Return the partitions to pause, whose windows are full, and those to resume."""
         full, free = [], []
         for partition, window in self._windows.items():
             size = len(window.taken)

@@ -1,4 +1,4 @@
-"""The tasks of a parallel run: each takes the next record that may begin, and handles it."""
+"""Runs the tasks of a parallel run: each handles the next record that may begin."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long a handler that is cancelled may take to notice.
+# How long a cancelled handler may take to notice.
 CUT_WAIT_MS = 1_000.0
 
 
 class WorkerPorts(NamedTuple):
-    """What workers touch: time, chance, and threads for handlers that are plain functions."""
+    """Clock, random source, and threads for handlers that are plain functions."""
 
     clock: Clock
     random: Random
@@ -50,7 +50,7 @@ class Workers:
         on_room: Callable[[], object],
         world: WorkerPorts,
     ) -> None:
-        """``on_room`` is told when a paused partition need not be paused any more."""
+        """``on_room`` is called when a paused partition may resume."""
         self._lanes = lanes
         self._handler = handler
         self._is_awaitable = is_coroutine(handler)
@@ -61,7 +61,7 @@ class Workers:
         self._alive_count = 0
         self._parked: deque[asyncio.Future[None]] = deque()
         self._running: dict[QueuedRecord[Record], asyncio.Task[Any]] = {}
-        # Works whose task was cancelled for their own sake: the worker itself goes on.
+        # Works that were cancelled by ``cut``: their workers continue.
         self._cut: set[QueuedRecord[Record]] = set()
         self._timer: Timer | None = None
         self._progress = asyncio.Event()
@@ -71,25 +71,25 @@ class Workers:
         self.skipped_count = 0
 
     def start(self, count: int) -> None:
-        """Have that many at work."""
+        """Start that many workers."""
         for number in range(count):
             self._alive_count += 1
             self._tasks.start(self._work(), f"handler-{number}")
 
     def wake(self) -> None:
-        """Records may have come."""
+        """Wake workers for new records."""
         for _ in range(min(self._lanes.ready_count, len(self._parked))):
             self._wake_one()
 
     def end(self, failure: BaseException | None = None) -> None:
-        """Begin nothing more; what runs goes on."""
+        """Begin no more records; running handlers continue."""
         self.is_ending = True
         self.failure = self.failure or failure
         while self._parked:
             self._wake_one()
 
     async def join(self, limit_ms: float) -> None:
-        """End, wait for what runs, and cancel it when the time is over."""
+        """End, wait for running handlers, and cancel them at the limit."""
         self.end()
         await self._until(lambda: self._alive_count == 0, limit_ms)
         if self._timer is not None:
@@ -97,14 +97,14 @@ class Workers:
         await self._tasks.stop()
 
     async def drain(self, partitions: Iterable[TopicPartition], limit_ms: float) -> None:
-        """Wait for what runs of these partitions, and cancel it when the time is over."""
+        """Wait for running handlers of these partitions, and cancel them at the limit."""
         wanted = list(partitions)
         if not await self._until(lambda: not self._lanes.running(wanted), limit_ms):
             self.cut(wanted)
             await self._until(lambda: not self._lanes.running(wanted), CUT_WAIT_MS)
 
     def cut(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Cancel what runs, of these partitions or at all: it is not done."""
+        """Cancel running handlers, of these partitions or all: their records are not done."""
         for work in self._lanes.running(partitions):
             task = self._running.get(work)
             if task is not None and work not in self._cut:
@@ -150,7 +150,7 @@ class Workers:
                 return
 
     def _arm(self) -> None:
-        """Wake somebody for the next record that is to be tried again."""
+        """Set the timer that wakes a worker for the next delayed record."""
         next_ms = self._lanes.next_ms
         if self._timer is not None:
             self._timer.cancel()
@@ -191,8 +191,8 @@ class Workers:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # What it waited for was cancelled, not we: a worker that ended now would be missed by
-            # nobody, and the position would stand still for ever.
+            # A future that the handler awaited was cancelled, not this worker. If it ended now, no
+            # other worker would take its place, and the position would never move.
             await self._failed(work, ClientError("what the handler waited for was cancelled"))
         except Exception as error:
             await self._failed(work, error)
@@ -227,7 +227,7 @@ class Workers:
     ) -> None:
         failure = HandlerFailed(work.item, failures, reason)
         failure.__cause__ = cause
-        # Ended first: the next one of its lane must not begin.
+        # Ended first: the next record of its lane must not begin.
         self.end(failure)
         self._lanes.drop(work)
 
@@ -236,11 +236,11 @@ class Workers:
 
 
 def is_coroutine(handler: RecordHandler) -> bool:
-    """Whether calling it does nothing that could take long."""
+    """Return whether calling the handler returns at once."""
     call = getattr(type(handler), "__call__", None)  # noqa: B004 - of an object that is callable
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
 
 def place(record: Record) -> str:
-    """For sentences."""
+    """Return the record's position as text, for messages."""
     return f"the record at {record.topic}-{record.partition} offset {record.offset}"

@@ -283,7 +283,7 @@ class Accumulator:
             line.begin_epoch(self._limits.first_window)
 
     def expired(self, now_ms: float) -> list[Batch]:
-        """Return batches that ran out of time, except those in flight, which wait for their answer."""
+        """Return batches that ran out of time; those in flight wait for their answer."""
         late = []
         for line in self._lines.values():
             for batch in chain(line.sent, line.unsent):

@@ -22,11 +22,6 @@ INDEFINITE = re.compile(
 NOT_YET = {
     "broker.log",
     "broker.replica",
-    "client.administration",
-    "client.cluster",
-    "client.parallel",
-    "client.sync",
-    "client",
     "coordinator.controller",
     "coordinator.group",
     "coordinator.transaction",

@@ -66,5 +66,4 @@ class Assignor(Protocol):
         Topics that do not exist are missing from ``partitions``. The result has every member."""
 
     def on_assignment(self, assignment: bytes, generation: int) -> list[TopicPartition]:
-        """Read this member's assignment of that generation, and remember it if needed. Raises
-        RemoteProtocolError."""
+        """Read this member's assignment, and remember it if needed. Raises RemoteProtocolError."""
