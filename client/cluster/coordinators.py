@@ -70,7 +70,7 @@ class Coordinators:
         doubted = self._doubted.setdefault(key, set())
         doubted.add(node_id)
         if doubted.issuperset(self._router.cluster.metadata.brokers):
-            # All brokers were asked in vain: start again.
+            # No broker gave a useful answer: start again.
             del self._doubted[key]
 
     async def find(self, key: str) -> int:

@@ -1,4 +1,4 @@
-"""Connections for one purpose, beside those that all parts of a client share.
+"""Connections for one purpose, besides those that all parts of a client share.
 
 Answers on a connection come in order: a request behind one that waits, for data, for a whole group
 or for other brokers' disks, waits with it.

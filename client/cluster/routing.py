@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Answers: TypeAlias = Mapping[TopicPartition, "Result | ClientError"]
     Ask: TypeAlias = Callable[[Connection, list[TopicPartition]], Awaitable[Answers[Result]]]
 
-# Codes after which the metadata is stale, beside those marked ``refresh_metadata``.
+# Codes after which the metadata is stale, besides those marked ``refresh_metadata``.
 LOOK_AGAIN = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_LEADER_EPOCH})
 # Retriable by the table, for clients that wait for a topic to appear. A caller that asks for a
 # topic by name has more likely mistyped it.

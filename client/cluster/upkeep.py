@@ -1,4 +1,4 @@
-"""Background jobs of a producer or consumer beside its own loop: connections and fresh metadata.
+"""Background jobs of a producer or consumer: connections and fresh metadata.
 
 Each job runs in a task of its own, at most once at a time, so a broker that does not answer never
 holds up the others; when a job ends, the loop is woken.

@@ -1,7 +1,7 @@
 """Tracks the records that the application was given, and which of them it has finished. Pure.
 
 An application that polls has finished everything it was given when it polls again; one that
-iterates has finished a record when it asks for the next. Positions do not tell: they are past all
+iterates has finished a record when it asks for the next. Positions are not enough: they are past all
 records that have left the buffer.
 """
 

@@ -56,7 +56,7 @@ class WantedPartition(NamedTuple):
 
 
 def answer_room_bytes(config: ConsumerConfig) -> int:
-    """Return how many bytes of records fit into a response, beside its framing."""
+    """Return how many bytes of records fit into a response, besides its framing."""
     limit_bytes = config.response_bytes_max
     return max(1, limit_bytes - min(limit_bytes // 8, FRAMING_BYTES_MAX))
 
@@ -71,7 +71,7 @@ def build_request(
 ) -> FetchRequest:
     """Build one request for these partitions of a broker; in a session it has only what changed.
 
-    ``by_leader``: the leader shall not refer the consumer to a nearer replica."""
+    ``by_leader``: the leader must not refer the consumer to a nearer replica."""
     asked = {}
     for want in wanted:
         view = metadata.topics.get(want.partition.topic)

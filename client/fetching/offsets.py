@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LIST_OFFSETS = declare(ApiKey.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, 1, 10)
 CONSUMER_REPLICA_ID = -1
-# Special timestamps beside the two ends, and their first versions: -3 asks for the record of the
+# Special timestamps besides the two ends, and their first versions: -3 asks for the record of the
 # highest timestamp (KIP-734), -4 and -5 for the bounds of tiered logs (KIP-405, KIP-1005). Older
 # brokers would take them for times, and answer with the first record.
 SPECIAL_VERSIONS = {-3: 7, -4: 8, -5: 9}

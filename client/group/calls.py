@@ -62,7 +62,7 @@ class GroupCalls(BatchReading):
         Args:
             topics: Names of topics, or a compiled pattern: all topics whose names begin with a
                 match, including topics that are created later.
-            listener: Told of partitions that are assigned, revoked and lost; None by default.
+            listener: Called when partitions are assigned, revoked or lost; None by default.
 
         Raises:
             ValueError: There is no ``group_id``, or partitions were assigned with ``assign``.

@@ -177,7 +177,7 @@ class GroupMember:
         positions = self._fetcher.positions
         gone = {*change.lost, *change.revoked}
         kept = [where for where in positions.partitions if where not in gone]
-        # In two steps: a partition of a recreated topic begins anew.
+        # In two steps: a partition of a recreated topic starts over.
         positions.assign(kept)
         positions.assign([*kept, *change.assigned], is_awaiting=True)
         self._fetcher.drop_stale_chunks()

@@ -29,7 +29,7 @@ class Sends(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Sends failed records to another topic, then goes on.
+    """Sends failed records to another topic, then continues.
 
     The record's headers say where it was and why it failed. The run stops if the record cannot be
     sent.

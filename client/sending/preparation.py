@@ -34,7 +34,7 @@ class Preparation:
         self._value = PerTopic(config.value_serializer or as_bytes)
 
     def prepared(self, record: ProducerRecord) -> ProducerRecord:
-        """Return the record with bytes. Raises what the application's code raises."""
+        """Return the record with key and value as bytes. Raises the application's errors."""
         for interceptor in self._interceptors:
             record = interceptor.on_send(record)
         return record._replace(

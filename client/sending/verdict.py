@@ -16,7 +16,7 @@ In a transaction nothing is renumbered, because its epoch is not the producer's 
 would be renumbered fails, and ``transaction_verdict`` decides what that means.
 
 "Failed, renumber rest" is the one case in which an acknowledged record is gone: the broker has
-forgotten a batch that it had confirmed (an unclean election), and the application must hear of it.
+forgotten a batch that it had confirmed (an unclean election), and the application must be informed.
 "Wait for earlier" keeps one refused batch from failing those sent right behind it (T-08).
 """
 
