@@ -199,8 +199,8 @@ class ProducerTransactions:
         if self._pending is not None:
             begun = self._pending.call.value
             return TransactionMisuse(
-                f"{call.value} cannot be called now: {begun} has not ended, or nobody has seen "
-                f"how; call {begun} again"
+                f"{call.value} cannot be called now: {begun} has not ended, or its outcome was not "
+                f"reported; call {begun} again"
             )
         return TransactionMisuse(
             f"{call.value} cannot be called now: the producer is {self.machine.state.value}",
