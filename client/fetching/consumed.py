@@ -1,8 +1,8 @@
 """Tracks the records that the application was given, and which of them it has finished. Pure.
 
 An application that polls has finished everything it was given when it polls again; one that
-iterates has finished a record when it asks for the next. Positions are not enough: they are past all
-records that have left the buffer.
+iterates has finished a record when it asks for the next. Positions are not enough: they are past
+all records that have left the buffer.
 """
 
 from __future__ import annotations
