@@ -106,9 +106,9 @@ class Commits:
         """Store positions: each the offset of the next record to be read.
 
         Later calls win over earlier ones that are still in flight. Raises CommitFailed if the
-        member was replaced, RequestRefused or TransportError if it failed within ``timeout_ms``
-        (default ``call_timeout_ms``); the positions may be stored all the same after a
-        TransportError."""
+        member was replaced; RequestRefused or TransportError if it did not succeed within
+        ``timeout_ms`` (default ``call_timeout_ms``): after a timeout the positions may be stored
+        all the same."""
         if offsets:
             await self._wait(self._ask(offsets, member), timeout_ms)
 
