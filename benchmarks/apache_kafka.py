@@ -117,7 +117,7 @@ class KafkaProcess:
         subprocess.run(command, check=True, capture_output=True, cwd=self._folder)
 
     def start(self) -> None:
-        """Start; whoever asks finds out when it serves."""
+        """Start the broker without waiting until it serves."""
         command = ["java", *JAVA_OPTIONS, "-cp", self._class_path, "kafka.Kafka"]
         with (self._folder / "output").open("wb") as output:
             self._process = subprocess.Popen(

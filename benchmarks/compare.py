@@ -100,7 +100,8 @@ def trials() -> list[Trial]:
 
 
 def seconds_until_ready(broker: Subject, started: float) -> float:
-    """Until the first Metadata answer that names a broker, by the same clock for everybody."""
+    """Seconds until the first Metadata answer that names a broker, by one clock for all
+    subjects."""
     orders = {"host": "127.0.0.1", "port": broker.port, "frame": metadata_frame().hex()}
     seen = worker({**orders, "started": started, "timeout": READY_TIMEOUT_S})
     return seen["seconds"]

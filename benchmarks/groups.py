@@ -125,7 +125,7 @@ async def beat(member: Membership, latencies: list[float]) -> None:
 
 
 async def beat_in_turn(members: list[Membership], latencies: list[float]) -> None:
-    """Everybody once, evenly spread over the interval."""
+    """Send one heartbeat of each member, evenly spread over the interval."""
     started = time.perf_counter()
     sent = []
     for number, member in enumerate(members):

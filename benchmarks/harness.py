@@ -36,7 +36,7 @@ KEEPING = {**RECYCLING, "log.segment.bytes": str(1 << 30), "log.retention.bytes"
 
 
 class Subject(Protocol):
-    """A running broker, whoever made it."""
+    """A running broker of either implementation."""
 
     @property
     def address(self) -> str: ...

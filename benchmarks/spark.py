@@ -8,8 +8,8 @@ One partition is one task: our worker (one core), the thread of the JVM that tak
 broker work at the same time, the connector does all of it in one thread. So what more partitions
 bring ends where ``cores_busy`` comes to the cores of the machine, which broker and Spark share.
 
-A micro-batch is compared with those of the source ``rate``, which is in the JVM and asks nobody,
-and of a Python source that does nothing: what is left above that is ours.
+A micro-batch is compared with those of the source ``rate``, which is in the JVM and sends no
+requests, and of a Python source that does nothing: what is left above that is ours.
 """
 
 from __future__ import annotations

@@ -45,10 +45,11 @@ def duplicates(view: View) -> Iterator[Finding]:
 
 
 def lost_writes(view: View) -> Iterator[Finding]:
-    """A committed value below one that was read, which nobody read.
+    """Find committed values that were never read although a later value of the key was.
 
     The bound is the first place of what was read, the candidate's its last one: a value that is
-    there twice must not make the verdict depend on which of the two was met."""
+    there twice must not make the verdict depend on which of the two was met.
+    """
     for key, seen in view.seen.items():
         first, last = view.first_place.get(key, {}), view.last_place.get(key, {})
         bound = max((first[value] for value in seen if value in first), default=-1)
@@ -94,7 +95,7 @@ def _read_after(view: View, key: Key, index: int) -> Value | None:
 
 
 def unseen(view: View) -> Iterator[Finding]:
-    """Acknowledged and never polled by anybody; judged once everything was read to its end."""
+    """Find acknowledged values that were never polled; judged after all was read to its end."""
     for event in view.done:
         if event.kind is not Kind.OK:
             continue
@@ -105,7 +106,7 @@ def unseen(view: View) -> Iterator[Finding]:
 
 
 def phantoms(view: View) -> Iterator[Finding]:
-    """A value that nobody ever tried to write: corruption, or another topic's records."""
+    """Find values that were never written: corruption, or another topic's records."""
     for (key, value), readers in view.readers.items():
         if (key, value) not in view.writer:
             told = f"{value} of {key} was read in {readers[0].index} and written by nobody"

@@ -1,8 +1,8 @@
 """What clients did and saw, in the order of one clock: the input of the checker.
 
 One operation is two events: ``invoke`` before the call and its outcome after it. ``INFO`` is an
-outcome that nobody knows, as is an invocation whose process died. A key is one partition; values
-are unique per key, and no application ever sends one again: only client libraries repeat.
+unknown outcome, as is that of an invocation whose process died. A key is one partition; values are
+unique per key, and no application ever sends one again: only client libraries repeat.
 
 A wrong ``FAIL`` hides losses and invents aborted reads, so only what certainly did not happen may
 be called that. A process that has lost its client goes on under a new name.

@@ -45,7 +45,8 @@ def external_order(view: View) -> Iterator[Finding]:
     """From one operation of a process to its next.
 
     A position moves on only with polls that succeeded: after an aborted transaction the next poll
-    has to start where that one did, or records are consumed by nobody."""
+    has to start where that one did, or records are never consumed.
+    """
     read: dict[str, dict[Key, Value]] = defaultdict(dict)
     sent: dict[str, dict[Key, Value]] = defaultdict(dict)
     for event in view.history:

@@ -28,7 +28,7 @@ CHECKS = (
     cycles.circular_flow,
 )
 ALWAYS_ALLOWED = frozenset({"int-send-skip"})
-# A rebalance may give a partition to somebody who starts where the group has committed.
+# A rebalance may give a partition to a member that starts at the committed offset of the group.
 SUBSCRIBED_ALLOWED = frozenset({"poll-skip", "nonmonotonic-poll"})
 
 

@@ -1,8 +1,9 @@
 """A history seen from all sides: who wrote a value, who read it, and each key's log.
 
 A log is what was proven to be at each offset: by every poll, and by sends that must have taken
-effect. Polls count even in transactions that failed: nobody may ever be shown wrong data. Offsets
-have holes (markers, aborted records), so places in the dense order are compared, not offsets.
+effect. Polls count even in transactions that failed: a reader must never be shown wrong data.
+Offsets have holes (markers, aborted records), so places in the dense order are compared, not
+offsets.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ class View:
             self.first_place[key], self.last_place[key] = first, last
 
     def must_be_there(self, event: Event) -> bool:
-        """Whether all that the operation wrote has to be in the logs: it succeeded, or nobody
-        knows and one of its records was read, so that the others belong there as well."""
+        """Whether all that the operation wrote has to be in the logs: it succeeded, or its outcome
+        is unknown and one of its records was read, so that the others belong there as well."""
         if event.kind is Kind.OK:
             return True
         if event.kind is Kind.FAIL:

@@ -1,4 +1,4 @@
-"""Everything a broker serves is somebody's: a client's own way of working, or an Admin's call."""
+"""Every API that a broker serves is used by a client or by a call of Admin."""
 
 from __future__ import annotations
 

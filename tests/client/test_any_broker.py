@@ -1,4 +1,4 @@
-"""What records, groups, transactions and administrators do, whoever made the broker."""
+"""What records, groups, transactions and administrators do on any broker of Kafka's protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lasts through the failures of one of three brokers, whoever made them."""
+"""What survives the failure of one of three brokers, on any cluster of Kafka's protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What topics do with sizes, times, growth, deletion and lost answers, whoever made the broker."""
+"""Topics on any broker of Kafka's protocol: sizes, times, growth, deletion and lost answers."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ async def test_an_offset_out_of_range_is_reset_as_configured(
 async def test_an_offset_out_of_range_is_an_error_without_reset(
     toy: ToyCluster, offset: int
 ) -> None:
-    """Whoever says 'none' would rather stop than lose records without noticing."""
+    """With 'none' the application prefers an error to records that are lost silently."""
     topic = toy.add_topic("t")
     fill(topic, [b"%d" % number for number in range(6)])
     topic.partitions[0].start_offset = 3
@@ -229,7 +229,7 @@ async def test_reading_goes_on_after_a_lost_connection(toy: ToyCluster) -> None:
 
 
 async def test_a_damaged_batch_is_an_error_and_not_passed_over(toy: ToyCluster) -> None:
-    """Skipping it would lose records without anybody noticing."""
+    """Skipping the batch would lose records silently."""
     topic = toy.add_topic("t")
     fill(topic, [b"good", b"damaged", b"behind"])
     batches = topic.partitions[0].batches
@@ -249,7 +249,7 @@ async def test_a_damaged_batch_is_an_error_and_not_passed_over(toy: ToyCluster) 
 
 
 async def test_what_fails_again_and_again_is_told_once(toy: ToyCluster) -> None:
-    """Whoever works for minutes between two polls is not to find a heap of the same errors."""
+    """An application that works for minutes between polls gets one error, not hundreds."""
     toy.add_topic("t")
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     toy.judge = lambda seen: code if seen.api_key is ApiKey.FETCH else None
@@ -302,7 +302,7 @@ async def test_topics_are_named_by_id_where_the_cluster_has_ids(
 
 
 async def test_batches_can_be_taken_whole(toy: ToyCluster) -> None:
-    """Whoever decodes columns or copies batches must not pay for records."""
+    """An application that decodes columns or copies batches must not pay for records."""
     topic = toy.add_topic("t")
     topic.partitions[0].append(encode_batch([(1, None, b"%d" % n, ()) for n in range(3)]))
     fill(topic, [b"3"])
@@ -343,8 +343,8 @@ async def test_read_committed_asks_for_it(toy: ToyCluster) -> None:
 
 
 async def test_what_went_wrong_at_a_place_that_was_left_is_not_told(toy: ToyCluster) -> None:
-    """Between ``assign`` and ``seek`` there is no position. Whoever blocks has an event loop in
-    another thread, which may look just then; the seek has settled it."""
+    """Between ``assign`` and ``seek`` there is no position. With the blocking client the event loop
+    of another thread may fetch just then; the seek makes that error obsolete."""
     fill(toy.add_topic("t"), [b"x"])
     async with Consumer(toy.bootstrap, config(offset_reset="none")) as consumer:
         consumer.assign([FIRST])
@@ -361,7 +361,7 @@ async def test_what_went_wrong_at_a_place_that_was_left_is_not_told(toy: ToyClus
 
 
 async def test_a_consumer_that_has_stopped_says_so_every_time(toy: ToyCluster) -> None:
-    """Whoever goes on after the first error would wait for records for ever."""
+    """An application that polls on after the first error would wait for records for ever."""
     fill(toy.add_topic("t"), [b"x"])
     toy.versions[ApiKey.FETCH] = (98, 99)
     async with Consumer(toy.bootstrap, config()) as consumer:

@@ -220,7 +220,7 @@ async def test_a_consumer_hands_out_arrow_batches(broker: str) -> None:
 
 @pytest.mark.parametrize("way", ["batches", "arrow"])
 async def test_positions_do_not_run_ahead_of_what_was_handed_out(broker: str, way: str) -> None:
-    """A commit after one batch must not be one of the next, which nobody has seen yet."""
+    """A commit after one batch must not cover the next, which the application has not seen."""
     topic = await made(broker, f"frames-ahead-{way}", 2)
     places = [TopicPartition(topic, number) for number in range(2)]
     async with Producer(broker) as producer:

@@ -1,4 +1,4 @@
-"""A transaction that one producer leaves open and somebody else ends, in both versions."""
+"""A transaction that one producer leaves open and another process ends, in both versions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def heir(cluster: ToyCluster) -> AsyncIterator[ClusterClient]:
 
 
 async def left(cluster: ToyCluster) -> TransactionHandover:
-    """A record and a position, and nobody who ends the transaction."""
+    """Leave a transaction open that holds one record and one committed position."""
     producer = producer_of(cluster)
     await producer.start()
     await producer.init_transactions()

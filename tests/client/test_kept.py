@@ -84,7 +84,7 @@ async def arrow(consumer: Consumer, kept: Kept) -> int:
 async def test_what_is_kept_stays_what_it_was(
     toy: ToyCluster, take: Callable[[Consumer, Kept], Awaitable[int]], codec: Codec
 ) -> None:
-    """Buffers are used again, but never under the eyes of somebody."""
+    """A receive buffer is reused only when no record refers to it any more."""
     log = toy.add_topic("t").partitions[0]
     for number in range(FETCHES):
         offsets = range(number * RECORDS, (number + 1) * RECORDS)

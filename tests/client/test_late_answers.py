@@ -1,4 +1,4 @@
-"""Answers that come when the consumer has asked somebody else meanwhile."""
+"""Answers that arrive after the consumer has already asked another broker."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def new_topic(cluster: ottla.Cluster) -> TopicPartition:
 async def test_acks_1_loses_a_record_when_the_leader_dies_before_its_followers_have_it(
     cluster: ottla.Cluster,
 ) -> None:
-    """The price of acks=1, paid: the record was acknowledged, and nobody has it."""
+    """The price of acks=1: the record was acknowledged, and no replica has it."""
     where = new_topic(cluster)
     leader = cluster.leader(where.topic)
     async with ottla.Producer(cluster.bootstrap_servers, acks=1, linger_ms=0) as producer:
@@ -76,7 +76,7 @@ async def cut_off(cluster: ottla.Cluster, leader: int) -> None:
 
 
 async def all_have(cluster: ottla.Cluster, where: TopicPartition, offset: int) -> None:
-    """Return when the high watermark is there, which everybody in sync has reached then."""
+    """Return when the high watermark, which every in-sync replica has reached, is at ``offset``."""
     async with ottla.Consumer(cluster.bootstrap_servers) as consumer:
         while (await consumer.end_offsets([where]))[where] < offset:
             await asyncio.sleep(0.01)
@@ -102,7 +102,7 @@ async def test_acks_all_keeps_every_record_when_the_leader_dies_right_after(
 
 @pytest.mark.requirement("CON-19")
 async def test_a_record_that_only_the_leader_has_is_not_seen(cluster: ottla.Cluster) -> None:
-    """It could still be lost, and then somebody would have read what never was."""
+    """The record could still be lost, and then a reader would have seen what never existed."""
     where = new_topic(cluster)
     leader = cluster.leader(where.topic)
     async with (
@@ -206,8 +206,8 @@ async def test_a_batch_leaves_when_it_is_old_or_full(quiet: ottla.Cluster) -> No
 async def test_a_send_to_a_partition_that_is_down_is_tried_again_by_default(
     quiet: ottla.Cluster,
 ) -> None:
-    """Three further times as in 0.8, where that was the end; here time is, see PRD-23. Nobody has
-    to set anything for it."""
+    """Three retries as in 0.8, where the fourth failure was final; here the delivery timeout
+    decides, see PRD-23. The application does not have to set anything."""
     where = new_topic(quiet)
     leader = quiet.leader(where.topic)
     net = WatchedNet()

@@ -87,7 +87,7 @@ async def test_what_was_read_and_then_lost_is_not_read_again(toy: ToyCluster) ->
 async def test_a_range_whose_beginning_goes_by_retention_is_read_from_what_is_left(
     toy: ToyCluster,
 ) -> None:
-    """That is no loss: whoever keeps records for a time says so beforehand."""
+    """Expiry by retention is no loss: the owner of the topic has asked for it."""
     log = ten_records(toy)
 
     def retain() -> None:
@@ -120,7 +120,7 @@ async def test_a_range_of_a_topic_that_is_deleted_ends(toy: ToyCluster) -> None:
 
 @pytest.mark.timeout(120)
 async def test_a_range_that_never_was_ends_as_well(toy: ToyCluster) -> None:
-    """Whoever hands it to a worker may have it from another cluster."""
+    """A worker may be given a range of another cluster."""
     ten_records(toy)
     with pytest.raises(ottla.RangeLost, match="offset 10 was reached of a read up to offset 99"):
         async for _ in read_range(OffsetRange(WHERE, 8, 99), bootstrap_servers=toy.bootstrap):

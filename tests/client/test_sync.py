@@ -144,7 +144,7 @@ def _send_and_fail(producer: ottla.sync.Producer, topic: str) -> None:
 
 
 async def test_a_call_inside_an_event_loop_is_refused_with_what_to_do() -> None:
-    """It would block everything on that loop, and nobody would know why."""
+    """The call would block everything on that loop, without a hint to the cause."""
     with pytest.raises(RuntimeError, match=r"use the client of the same name in ottla"):
         ottla.sync.Admin("127.0.0.1:1")
 

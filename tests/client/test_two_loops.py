@@ -63,7 +63,7 @@ def test_another_event_loop_is_refused(
 
 
 def test_a_loop_that_has_ended_is_named(servers: str) -> None:
-    """As when each test has a loop and the client is everybody's."""
+    """As when each test has an event loop and all tests share one client."""
 
     async def begin() -> ottla.Admin:
         admin = ottla.Admin(servers)

@@ -86,7 +86,7 @@ async def test_a_transaction_is_not_committed_without_them(toy: ToyCluster) -> N
 
 
 async def test_the_key_of_many_is_checked_and_copied(toy: ToyCluster) -> None:
-    """With a partition nobody looked at it before the batch left."""
+    """With a given partition the key was not checked before the batch left."""
     topic = toy.add_topic("t")
     wrong: Any = "k"
     key = bytearray(b"key")
@@ -113,8 +113,8 @@ async def test_a_header_is_the_callers_again_when_the_call_returns(toy: ToyClust
 
 
 async def test_a_header_goes_on_as_it_was_read(toy: ToyCluster) -> None:
-    """Others write names that are not UTF-8; whoever passes records on, say as dead letters, has
-    them with surrogate escapes."""
+    """Other producers write header names that are not UTF-8; an application that forwards records,
+    say to a dead letter topic, has them with surrogate escapes."""
     topic = toy.add_topic("t")
     async with Producer(toy.bootstrap, config()) as producer:
         await (await producer.send("t", b"x", headers=(("a\udcff", b"1"),)))

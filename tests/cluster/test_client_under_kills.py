@@ -1,5 +1,5 @@
 """Ottla's own producer and consumers while brokers are killed, frozen and stopped, judged by the
-checker: nothing lost, nothing twice, nobody stuck, nothing left over."""
+checker: no record lost or duplicated, no client stuck, nothing left over."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def strike(cluster: RealCluster, chance: random.Random) -> str:
     # Its first user makes it.
     cluster.wait_for(f"there is {topic}", lambda: cluster.newest(topic))
     victim = chance.choice([part.leader for part in cluster.newest(topic).values()])
-    # Within its session, which nobody may notice, or long after it.
+    # Within its session, which no other broker may notice, or long after it.
     away_s = chance.choice((0.0, 1.0, 3.0, SESSION_MS / 1000 + 3))
     what = chance.choice(("kill", "kill", "freeze", "freeze", "stop"))
     if what == "freeze":

@@ -28,7 +28,7 @@ def kill_repeatedly(folder: Path, zookeeper: str, cycles: int, seed: int) -> int
                 time.sleep(chance.random() * 0.3)
                 broker = cluster.brokers[chance.choice(list(cluster.brokers))]
                 broker.kill()
-                # Back within its session, which nobody else may notice, or long after it.
+                # Back within its session, which no other broker may notice, or long after it.
                 time.sleep(chance.choice((0.0, 0.5, SESSION_MS / 1000 + 1)))
                 broker.start()
                 cluster.wait_until_whole(TOPIC)

@@ -73,7 +73,7 @@ def test_kill_and_restart(cluster: Cluster) -> None:
 
 
 def test_pause_and_the_end_of_its_session(cluster: Cluster) -> None:
-    """SIGSTOP: nobody answers; time that passes meanwhile costs it its leadership."""
+    """SIGSTOP: requests are not answered; a pause beyond the session costs the leadership."""
     victim = cluster.leader(TOPIC)
     cluster.faults.pause(victim)
     assert refused(cluster)
@@ -152,7 +152,7 @@ def test_session_and_clock(cluster: Cluster) -> None:
 
 
 def test_a_process_that_ends_by_itself_is_noticed(cluster: Cluster) -> None:
-    """Somebody else's kill, or the kernel's when memory runs out."""
+    """A kill from outside, such as the kernel's when memory runs out, must be reported."""
     children = subprocess.run(
         ["pgrep", "-P", str(os.getpid()), "-f", "ottla.broker.testing.child"],
         capture_output=True,

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 SESSION_S = 4.0
 OPTIONS = {"zookeeper.session.timeout.ms": "4000", "replica.lag.time.max.ms": "4000"}
 FROZEN_S = 2 * SESSION_S
-# A session ends a tick after its time, and somebody has to notice; the rest is for busy machines.
+# A session ends a tick after its timeout, and the controller has to notice; the rest is for busy
+# machines.
 TAKEN_OVER_S = SESSION_S + 90.0
 WRITTEN = "written-to-the-frozen"
 # The records of these tests are years old: the first look at retention would remove them.
@@ -86,7 +87,7 @@ async def freeze_a_leader(cluster: RealCluster, number: int) -> list[bytes]:
     told = await newest(cluster)
     address = cluster.brokers[told.leader].address
     async with raw(address) as first, raw(address) as second:
-        # Both connections are in use: what comes next needs nobody to accept it.
+        # Both connections are in use: the next requests need no accept.
         assert await write(address, before, topic=WRITTEN) == ErrorCode.NONE
         await asked(first, second)
         cluster.freeze(told.leader)
@@ -204,7 +205,8 @@ def is_known_to_be_lost(cluster: RealCluster, node_id: int) -> bool:
 
 
 async def send_old_frames(cluster: RealCluster, old: int, old_epoch: int) -> None:
-    """As if they had been on the wire when their controller was frozen: refused by everybody."""
+    """Send requests as if they had been in flight when their controller froze: all brokers refuse
+    them."""
     told = await newest(cluster)
     role = LeaderAndIsrPartitionState(
         partition_index=0,

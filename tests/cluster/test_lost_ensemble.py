@@ -1,10 +1,10 @@
-"""The whole ZooKeeper ensemble is gone: what goes on, what is refused, and what comes back.
+"""The whole ZooKeeper ensemble is gone: what works, what is refused, and what recovers.
 
-acks=all, fetches, groups                           go on
+acks=all, fetches, groups                           work
 acks=0 and 1, more than one replica                 refused from 2/3 of the session on
 acks=all, the leader alone, unclean election on     refused from 2/3 of the session on
-acks=1, one replica                                 goes on: nobody could take it over
-elections, changes of topics and settings           none; said at once
+acks=1, one replica                                 works: no other replica could take over
+elections, changes of topics and settings           refused at once
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Outage:
 
 
 def stop_a_broker(cluster: RealCluster) -> None:
-    """As an operator does it: with nobody to ask it ends well, and soon (C-14)."""
+    """Stop a broker as an operator does: without a controller it ends cleanly and soon (C-14)."""
     begun = time.monotonic()
     assert cluster.brokers[FOLLOWS].stop() == 0
     took = time.monotonic() - begun
@@ -320,7 +320,8 @@ async def run(
 async def test_without_its_store_the_cluster_does_what_is_safe_and_nothing_else(
     tmp_path: Path,
 ) -> None:
-    """R-19, C-06: nobody tells a leader that its session is over; it has to know by itself."""
+    """R-19, C-06: a leader gets no notice that its session is over and has to find out by
+    itself."""
     outage = await run(tmp_path, 2 * SESSION_S, stop_a_broker)
 
     assert outage.said_by_what_goes_on() == {ErrorCode.NONE}

@@ -46,7 +46,7 @@ def lose_two(cluster: RealCluster, survivor: int, number: int) -> list[str]:
         cluster.brokers[node_id].kill()
     for topic in (ONE, TWO):
         wait_for_leader(cluster, topic, survivor)
-    # Nothing that was acknowledged is missing, whoever led.
+    # No acknowledged record is missing, whichever replica led.
     assert before in values_of(cluster, ONE)
     assert put(cluster, ONE, alone) == ErrorCode.NONE
     assert put(cluster, TWO, alone) == ErrorCode.NOT_ENOUGH_REPLICAS

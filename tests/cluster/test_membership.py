@@ -1,4 +1,4 @@
-"""Brokers that come and go without anybody's configuration being touched."""
+"""Brokers that join and leave without a configuration change on any other process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every broker is stopped and started again in turn, as an upgrade does it, and nobody notices.
+"""Every broker is stopped and started again in turn, as in an upgrade, without client errors.
 
 A producer with acks=all and idempotence and a consumer group are at work all the time.
 """

@@ -171,7 +171,7 @@ def test_a_busy_port_is_refused(tmp_path: Path) -> None:
 def test_a_setting_is_called_what_its_writer_has_called_it(
     tmp_path: Path, arguments: list[str], sentence: str
 ) -> None:
-    """Whoever wrote an option need not know which of Kafka's settings it stands for."""
+    """An error names the option as the user wrote it, not the Kafka setting that it maps to."""
     done = run_start(*arguments, cwd=tmp_path)
 
     assert (done.returncode, done.stderr) == (1, f"ottla: {sentence}\n")

@@ -42,7 +42,8 @@ class Bootstrap:
         self._relay = relay
 
     def used_by(self, client: str) -> None:
-        """Frames from now on are this client's, ``name_version``; nobody's if it has no name."""
+        """Attribute frames from now on to this client, ``name_version``; to none if it has no
+        name."""
         if self._relay is not None:
             self._relay.client = client
 
@@ -78,7 +79,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bootstrap]:
         "log.segment.bytes": "1048576",
         "num.partitions": "2",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-        # Nobody else comes into the groups here: their only member need not wait.
+        # No other client joins the groups here: their only member need not wait.
         "group.initial.rebalance.delay.ms": "0",
     }
     with running_broker(tmp_path_factory.mktemp("broker"), options) as found:

@@ -26,7 +26,7 @@ BOTH_PROTOCOLS = {"group.coordinator.rebalance.protocols": "classic,consumer"}
 
 @pytest.mark.parametrize("version", JAVA_VERSIONS)
 def test_kafka_answers_as_it_was_recorded(version: str, tmp_path: Path) -> None:
-    """Otherwise our broker is compared with nobody."""
+    """A wrong recording would make the comparison with our broker worthless."""
     needs("java", "mvn")
     with ApacheCluster(version, tmp_path, settings=BOTH_PROTOCOLS) as cluster:
         port = cluster.brokers[1].port

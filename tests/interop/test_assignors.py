@@ -89,8 +89,8 @@ def behind_relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def check(site: Site, name: str, group: str, topic: str) -> list[bytes]:
-    """Every subscription reads and, written again in its version, is the same; with the last two
-    as members our assignor gives everything to somebody."""
+    """Every subscription reads and, written again in its version, is the same; with the last two as
+    members our assignor gives every partition to one of them."""
     joins = site.joins(group)
     assert len(joins) >= 3
     for data in joins:

@@ -59,8 +59,8 @@ class Case(NamedTuple):
 
 
 def case(random: Random, *, with_racks: bool, alike: bool) -> Case:
-    """A group of up to six with up to four topics. Everybody wants something: Java's sticky ones
-    give partitions to members that have asked for none."""
+    """A group of up to six with up to four topics. Every member subscribes to at least one: Java's
+    sticky assignors give partitions to members without subscriptions."""
     topics = ["a", "b", "c", "d"][: random.randint(1, 4)]
     racks = {}
     for topic in topics:
@@ -111,7 +111,7 @@ def javas(name: str, cases: list[Case]) -> list[Answer]:
 def test_range_and_round_robin_answer_as_java_does(
     name: str, alike: bool, with_racks: bool
 ) -> None:
-    """Whoever leads a mixed group: a change of leader moves nothing."""
+    """In a mixed group a change of the leader must not move partitions."""
     if name == "roundrobin" and with_racks:
         pytest.skip("it does not know racks")
     random = Random(f"{name}{alike}{with_racks}")
@@ -130,7 +130,7 @@ def test_range_and_round_robin_answer_as_java_does(
 @pytest.mark.parametrize("alike", [True, False], ids=["alike", "different"])
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
 def test_the_sticky_ones_are_as_even_as_javas(name: str, alike: bool) -> None:
-    """Which partitions a member has is not promised; that nobody has needlessly more is."""
+    """Which partitions a member has is not promised; that no member has needlessly more is."""
     random = Random(f"{name}{alike}")
     cases = [case(random, with_racks=False, alike=alike) for _ in range(CASES)]
 

@@ -134,7 +134,7 @@ class Reader:
         return next((one.offset for one in found.values()), None)
 
     def move(self, offset: int, metadata: str) -> None:
-        """Set the position as an operator does, while nobody is in the group."""
+        """Set the position as an operator does, while the group has no members."""
         self._by_ourselves()
         where = TopicPartition(self.topic, 0)
 

@@ -23,8 +23,8 @@ def ends_of_reading(member: Member) -> dict[Partition, int]:
 @pytest.mark.requirement("CON-18", "CON-21")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_position_follows_from_what_was_processed(crew: Crew, kind: Kind) -> None:
-    """A stop in the middle of the work leaves the last processed record plus one; whoever comes
-    next, or gets the partition in a rebalance, begins exactly there; and a seek moves it."""
+    """After a stop in the middle of the work the committed offset is the last processed record plus
+    one; the next owner begins exactly there, and a seek moves it."""
     first = crew.join(kind, pace_ms=20, batch=50)
     crew.settle()
     load = Load(crew.address, crew.topic, 8_000, 2_000)

@@ -11,7 +11,7 @@ CONFLUENT_COOPERATIVE = CONFLUENT._replace(
     name="confluent-kafka-cooperative", strategy="cooperative-sticky"
 )
 MIXES = {
-    # Whoever joins first leads: it divides the partitions for all.
+    # The member that joins first leads and assigns the partitions for all.
     "we lead, by range": [OTTLA, CONFLUENT, AIOKAFKA],
     "librdkafka leads, by range": [CONFLUENT, OTTLA, AIOKAFKA],
     "aiokafka leads, by range": [AIOKAFKA, OTTLA, CONFLUENT],

@@ -64,7 +64,7 @@ def test_reading_begins_where_it_is_told(
 
 
 def test_the_cluster_is_listed(broker: Bootstrap, topic: str) -> None:
-    """-L is how somebody looks whether a broker is there at all."""
+    """Users call ``kcat -L`` first, to see whether a broker is there at all."""
     kcat(broker, "-P", "-t", topic, stdin="x\n")
 
     listed = json.loads(kcat(broker, "-L", "-J"))

@@ -72,7 +72,7 @@ async def write_in_transactions(address: str, topic: str, name: str) -> list[str
 async def test_the_stock_connector_writes_and_reads(
     broker: Bootstrap, topic: str, tmp_path: Path
 ) -> None:
-    """Whoever has jobs with the jars keeps them."""
+    """Existing jobs with the stock connector keep working."""
     stock = Stock(broker, topic, tmp_path)
     written = stock.run("write")
 

@@ -99,7 +99,7 @@ def test_a_second_instance_ends_and_fences_the_first(program: Program, topic: st
 
 @pytest.mark.requirement("TXN-53", "TXN-57", "TXN-58")
 def test_what_takes_too_long_is_aborted(program: Program, topic: str) -> None:
-    """Readers go on behind it, and whoever comes back too late is refused."""
+    """Readers go on after the abort, and the late producer is refused."""
     start(program, topic, timeout_ms=3_000)
     send(program, topic, "too late")
     program.step("start", producer="other", transactional_id=f"other-{topic}", timeout_ms=30_000)

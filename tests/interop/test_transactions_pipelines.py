@@ -1,4 +1,5 @@
-"""Consume-transform-produce with unmodified clients, while everybody is killed: exactly once.
+"""Consume-transform-produce with unmodified clients, under kills of clients and brokers: exactly
+once.
 
 The output that read_committed readers see must be the input, in order, in every run.
 """

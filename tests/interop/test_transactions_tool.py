@@ -28,7 +28,7 @@ TOOL = "org.apache.kafka.tools.TransactionsCommand"
 
 
 class Hanging:
-    """A transaction that somebody has left open in partition 0 of a topic."""
+    """A transaction that was left open in partition 0 of a topic."""
 
     def __init__(self, address: str, topic: str) -> None:
         self.address, self.topic, self.transactional_id = address, topic, f"of-{topic}"

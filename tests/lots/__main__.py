@@ -48,7 +48,7 @@ def _run(folder: Path, names: list[str], deadline_s: float | None) -> int:
         tests = arguments_for([failure.node_id for failure in again])
         second = run_pytest(tests, folder / "again", deadline_s)
     if {lot.name for lot in LOTS} == set(names):
-        # Of some lots alone nobody could tell what is shown.
+        # A run of only some lots does not prove all requirements.
         cut_short = any(one.was_cut_short for _, one in ran) or len(ran) < len(LOTS)
         save_run(ROOT, Run(digest_of_tree(ROOT), cut_short, tuple(shown_by(ran, second))))
     print("\n".join(report(ran, second)), flush=True)
@@ -58,7 +58,7 @@ def _run(folder: Path, names: list[str], deadline_s: float | None) -> int:
 def interruptible(work: Callable[[], int]) -> int:
     """Its status; a signal that ends this process lets it leave in order first."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under nohup nobody hangs up.
+        # Under nohup SIGHUP stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave)
     try:

@@ -1,8 +1,8 @@
 """Runs a command and outlives whatever comes of it: ``python -m tests.lots.keeper COMMAND ...``.
 
-Tests start servers, some in sessions of their own, and whoever ends pytest has not ended those. On
-Linux orphans become children of the keeper, so that all that the command has started, however far
-down, stays below it in the table of processes. Elsewhere one whose parent is gone is not found.
+Tests start servers, some in sessions of their own, and ending pytest does not end those. On Linux
+orphans become children of the keeper, so that all that the command has started, however far down,
+stays below it in the table of processes. Elsewhere one whose parent is gone is not found.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main(command: Sequence[str], farewell_s: float = FAREWELL_S) -> int:
         signal.signal(number, lambda number, _: told.append(number))
     if sys.platform == "linux":
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        # Whoever started the keeper may be killed without having a chance to end it.
+        # The parent of the keeper may be killed without having a chance to end it.
         _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     process = subprocess.Popen(command)
     status = _wait(process.pid, lambda: bool(told))
@@ -92,7 +92,7 @@ def _reap() -> dict[int, int]:
 
 
 def _end_what_is_left() -> list[Process]:
-    """Tell them, kill them, until nobody is there; who was found at first."""
+    """Terminate, then kill, until no process is left; return those that were found at first."""
     begun = time.monotonic()
     first: list[Process] | None = None
     told: set[int] = set()

@@ -69,7 +69,8 @@ _SIMULATED = (
     *_tests_of_pure_modules(),
 )
 # Spark computes on all cores by itself and takes a gigabyte. The files freeze brokers and stores,
-# cut them off and measure how long nobody is served; the last one installs into this environment.
+# cut them off and measure how long service is interrupted; the last one installs into this
+# environment.
 _ALONE = (
     "tests/client/spark",
     *(

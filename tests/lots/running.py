@@ -77,7 +77,7 @@ def _wait(keeper: subprocess.Popen[bytes], deadline_s: float | None) -> bool:
 
 
 def _end(keeper: subprocess.Popen[bytes]) -> None:
-    """In order; at once if somebody asks for it again."""
+    """End the keeper gracefully; at once on a second signal."""
     keeper.terminate()
     while True:
         try:

@@ -40,7 +40,8 @@ def start(path):
     own.returncode = 0
 """
 IN_A_TEST = f"{STARTS}\ndef test_it():\n    start(PATH)\n    time.sleep(1000)\n"
-# Whoever runs these tests may ignore some signals, as nohup does, and leave that to its children.
+# The process that runs these tests may ignore some signals, as nohup does, and its children inherit
+# that.
 LOTS = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -106,7 +107,7 @@ def kept(command: list[str]) -> subprocess.Popen[str]:
 
 @on_linux
 def test_what_a_run_leaves_behind_is_ended_and_named(path: Path) -> None:
-    """A crashed worker of xdist gives its servers nobody who would end them."""
+    """A crashed worker of xdist leaves its servers without a process that would end them."""
     with kept([sys.executable, "-c", f"{STARTS}\nstart({str(path)!r})\nsys.exit(3)"]) as keeper:
         _, said = keeper.communicate(timeout=LIMIT_S)
 
@@ -127,7 +128,7 @@ def test_a_command_that_was_killed_is_told_from_one_that_failed() -> None:
 
 @on_linux
 def test_a_second_signal_waits_for_no_farewell(path: Path) -> None:
-    """Somebody is impatient; the command would take what time it has."""
+    """A second signal must not wait for a command that takes its time to end."""
     deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
     program = f"{STARTS}\n{deaf}\nstart({str(path)!r})\ntime.sleep(1000)"
     with kept([sys.executable, "-c", program]) as keeper:
@@ -147,7 +148,8 @@ def test_a_second_signal_waits_for_no_farewell(path: Path) -> None:
 def test_whoever_ends_the_lots_ends_all_that_their_tests_have_started(
     path: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Ctrl-C, a CI that stops a job, a terminal that is closed; and a kill, with nobody to tell."""
+    """Ctrl-C, a CI that stops a job, a closed terminal; and a kill, which leaves no time to
+    react."""
     (tmp_path / "test_it.py").write_text(IN_A_TEST.replace("PATH", repr(str(path))))
     lots = subprocess.Popen(
         [sys.executable, "-c", LOTS, str(tmp_path)], cwd=ROOT, stdout=subprocess.DEVNULL

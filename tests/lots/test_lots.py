@@ -18,7 +18,7 @@ def _has(lot: Lot, file: PurePosixPath) -> bool:
 
 
 def test_every_file_of_tests_is_in_exactly_one_lot() -> None:
-    """A folder that nobody runs shows nothing, and one that is run twice costs twice."""
+    """A folder in no lot is never run, and one in two lots costs twice."""
     files = [
         PurePosixPath(path.relative_to(ROOT).as_posix()) for path in ROOT.glob("tests/**/test_*.py")
     ]

@@ -74,7 +74,7 @@ def test_a_run_that_crashes_leaves_what_it_was_at(tmp_path: Path) -> None:
 
 
 def test_a_run_without_end_is_ended(tmp_path: Path) -> None:
-    """Whoever runs the tests kills them without a word when their time is over."""
+    """CI kills the tests without a report when their time is over, so the lot must end first."""
     text = "import time\ndef test_waits(): time.sleep(1000)"
 
     outcome = _run(tmp_path, text, deadline_s=time.monotonic() + 5)

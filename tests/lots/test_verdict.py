@@ -30,7 +30,7 @@ def test_what_looks_at_a_wall_clock_is_tried_again() -> None:
 
 
 def test_what_passes_in_the_second_attempt_is_shown_with_its_first_failure() -> None:
-    """Otherwise nobody would look at it."""
+    """Otherwise a flaky test would never be looked at."""
     lines = report([Ran(REAL, failed("a.py::b"))], passed("a.py::b"))
 
     assert "text of a.py::b" in lines
@@ -46,7 +46,7 @@ def test_what_is_skipped_in_the_second_attempt_has_failed() -> None:
 
 
 def test_a_crash_of_the_interpreter_is_final() -> None:
-    """That is memory which somebody spoiled, not a busy machine."""
+    """A crash means corrupted memory, not a busy machine."""
     brief = "worker 'gw0' crashed while running 'a.py::b'"
     ran = [Ran(REAL, Outcome(1, Record([Failure("a.py::b", brief, brief)], []), 1.0))]
 

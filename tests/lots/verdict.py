@@ -1,9 +1,9 @@
-"""What the lots amount to: which tests are tried again, and what is said at the end.
+"""The verdict on all lots: which tests are run again, and the final report.
 
 A machine that is busy with other things can starve a process beyond any patience, and a test that
 looks at a wall clock fails then without a defect. Such a test is run once more, by itself, after
-all others. Whoever fails twice has a defect; what failed once is shown, so that it gets looked at.
-In simulation time is part of the test, so a failure there is final.
+all others. A test that fails twice has a defect; one that failed once is shown, so that it gets
+looked at. In simulation time is part of the test, so a failure there is final.
 """
 
 from __future__ import annotations

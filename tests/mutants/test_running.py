@@ -75,7 +75,7 @@ def test_the_tree_is_as_it_was_whatever_happens_meanwhile(tree: Path) -> None:
 
 
 def test_bugs_are_planted_in_a_copy(tree: Path) -> None:
-    """Whoever runs this goes on working in the tree."""
+    """The developer who runs this goes on working in the tree."""
     (tree / ".venv").mkdir()
     with copied(tree) as copy:
         assert (copy / "adding.py").read_text() == CODE

@@ -1,7 +1,7 @@
 """The fault menu for one node: what can strike, how it ends, and the calm afterwards.
 
-Faults come as a Poisson process and overlap. Whatever ends the process, a supervisor starts it
-again after a while, sooner or later than anybody noticed.
+Faults come as a Poisson process and overlap. Whatever ends the process, a supervisor restarts it
+after a while, before or after the other processes have noticed.
 """
 
 from __future__ import annotations

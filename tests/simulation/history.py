@@ -83,7 +83,7 @@ class Loss(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A value that somebody was told to be at an offset; it was true at some time between."""
+    """A value that a client was told to be at an offset; it was true at some time between."""
 
     asked: int
     answered: int

@@ -30,7 +30,8 @@ def failures(seeds: range, reached: Counter[str]) -> list[str]:
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_groups_settle_and_lose_neither_records_nor_commits(first: int) -> None:
-    """Nobody owns a partition twice, no sleeper commits, and all is read at least once."""
+    """No partition has two owners, no paused member commits, and each record is read at least
+    once."""
     reached: Counter[str] = Counter()
     found = failures(range(first, first + BLOCK), reached)
 

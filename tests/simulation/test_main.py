@@ -26,7 +26,7 @@ from tests.simulation.__main__ import parse, seeds_of
 def test_seeds_go_on_for_as_long_as_they_are_asked_for(
     command: str, first_seeds: list[int]
 ) -> None:
-    """A night is worth more than the seeds somebody thought of."""
+    """A night is worth more than a fixed number of seeds."""
     assert list(islice(seeds_of(parse(command.split())), 3)) == first_seeds
 
 

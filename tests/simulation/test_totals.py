@@ -37,7 +37,7 @@ def test_anomalies_are_counted_by_their_names() -> None:
 
 
 def test_the_digest_of_all_does_not_depend_on_who_was_done_first() -> None:
-    """With several lanes nobody knows the order."""
+    """With several lanes the order of completion is random."""
     first, second = Totals(), Totals()
     for seed in (1, 2, 3):
         first.add(outcome(seed, {}))

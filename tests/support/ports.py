@@ -17,7 +17,7 @@ _CHANCE = random.SystemRandom()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
+    """Ports that are free now."""
     found: list[int] = []
     while len(found) < count:
         port = free_row(1)

@@ -118,7 +118,7 @@ def test_no_two_rooms_are_circular() -> None:
 
 
 def test_there_is_no_import_cycle() -> None:
-    """A cycle means that two files are one thought that nobody has named."""
+    """A cycle means that two files share a concept that has no file of its own."""
     modules, known = _modules()
     graph = {module.name.removeprefix("ottla."): _own_imports(module, known) for module in modules}
     done: set[str] = set()
@@ -282,7 +282,7 @@ def test_nobody_imports_the_bare_folders() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_package_files_hold_no_logic(package: str) -> None:
-    """An ``__init__`` with logic runs for everybody who wanted one file of the package."""
+    """An ``__init__`` with logic runs for every import of any file of the package."""
     wrong = []
     for path in sorted((ROOT / package).rglob("__init__.py")):
         body = ast.parse(path.read_text("utf-8")).body

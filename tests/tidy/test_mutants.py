@@ -21,8 +21,8 @@ def invariants() -> list[str]:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[one.name for one in MUTANTS])
 def test_every_bug_can_be_planted(mutant: Mutant) -> None:
-    """Code that moved on takes its bugs along: whoever changes these lines changes the entry of
-    that name in ``tests/mutants/rooms``, or deletes it if there is nothing left to break."""
+    """A change of the mutated lines must change the entry of that name in ``tests/mutants/rooms``
+    too, or delete it if there is nothing left to break."""
     text = mutant.planted_in((ROOT / mutant.path).read_text("utf-8"))
 
     compile(text, mutant.path, "exec")

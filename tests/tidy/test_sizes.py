@@ -44,7 +44,7 @@ def _is_table(module: Module) -> bool:
 
 
 def test_files_are_one_thought_long() -> None:
-    """The file everybody edits is where every model codebase went wrong."""
+    """A file that every change touches is where every model codebase went wrong."""
     long_files = [
         f"{module.name}: {module.line_count}"
         for module in product_modules() + modules_of_tests()
@@ -215,7 +215,7 @@ def test_the_library_does_not_print() -> None:
 
 
 def test_tasks_go_through_the_supervisor() -> None:
-    """A task that nobody holds dies unseen (hazard P-05)."""
+    """A task without a strong reference dies unseen (hazard P-05)."""
     excused = ("ottla.broker.engine.tasks", "ottla.client", "ottla.wire.pool")
     stray = [
         module.where(node)

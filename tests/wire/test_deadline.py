@@ -39,7 +39,7 @@ async def test_an_error_of_the_body_stays_what_it_is() -> None:
 
 
 async def test_a_cancellation_from_outside_is_no_timeout() -> None:
-    """Whoever cancels a task wants it to end, not to go on after a timeout."""
+    """A caller that cancels a task wants it to end, not to continue after a timeout."""
 
     async def work() -> None:
         async with TimeLimit(RealClock(), LONG_S * 1000):
@@ -61,7 +61,7 @@ async def test_limits_may_be_nested() -> None:
 
 
 async def test_a_task_that_dies_is_told() -> None:
-    """Hazard P-05: a loop that nobody holds dies unseen."""
+    """Hazard P-05: a background task without a holder dies unseen."""
     crashes: list[BaseException] = []
     tasks = ClientTasks(crashes.append)
 

@@ -40,7 +40,7 @@ async def test_all_who_want_a_broker_get_the_same_connection(toy: ToyCluster) ->
 
 
 async def test_a_lost_connection_is_made_again_when_it_is_wanted(toy: ToyCluster) -> None:
-    """Nobody reconnects for nothing, and nobody is handed a dead one."""
+    """The pool reconnects only on demand and never returns a dead connection."""
     pool = pool_of(toy)
     first = await pool.connection(1)
     first.close()
@@ -71,7 +71,7 @@ async def test_attempts_back_off_while_a_broker_is_down(toy: ToyCluster) -> None
 
 
 async def test_a_broker_that_moves_is_found_at_its_new_address(toy: ToyCluster) -> None:
-    """The old connection would go to whoever has the address now."""
+    """Another process may have the old address now."""
     toy.start(2)
     pool = pool_of(toy)
     old = await pool.connection(1)

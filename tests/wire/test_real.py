@@ -164,8 +164,8 @@ async def test_sendfile_sends_a_region_and_zero_past_the_end() -> None:
 
 @on_both_loops
 async def test_a_closed_socket_sends_nothing_into_the_connection_that_came_after_it() -> None:
-    """The kernel gives a descriptor's number to the next connection: its peer would get the rest
-    of somebody else's records."""
+    """The kernel gives a descriptor's number to the next connection, whose peer would get the rest
+    of another connection's records."""
     client, server = await connected_pair()
     client.close()
     next_client, next_server = await connected_pair()

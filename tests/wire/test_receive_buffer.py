@@ -1,4 +1,4 @@
-"""What a kernel is told of large answers while nobody reads."""
+"""What the client declares to the kernel about large answers before it reads them."""
 
 from __future__ import annotations
 

@@ -193,7 +193,8 @@ class ZooKeeperServer(Running):
         self._end(signal.SIGTERM)
 
     def pause(self) -> None:
-        """Freeze: connections stay open, and nobody answers. Nothing happens if it is dead."""
+        """Freeze: connections stay open, and requests are not answered. Nothing happens if it is
+        dead."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:

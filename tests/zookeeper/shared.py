@@ -43,6 +43,6 @@ def close_shared_server() -> None:
 
 
 def fresh_place() -> str:
-    """A connect string with a chroot that nobody else uses and that does not exist yet."""
+    """A connect string with a unique chroot that does not exist yet."""
     evidence.note(evidence.ZOOKEEPER)
     return f"{shared_server().address}/t{next(_numbers)}"

@@ -220,7 +220,7 @@ async def test_a_connection_may_break_again_and_again(
 async def test_a_write_whose_answer_is_lost_has_an_unknown_outcome(
     relayed: tuple[Relay, ZooKeeperStore],
 ) -> None:
-    """P-08: it was done, nobody says so, and the truth can be read."""
+    """P-08: the write was applied without an answer, and a read shows it."""
     relay, store = relayed
     session = await store.connect(10_000)
     chroot = store._place.chroot

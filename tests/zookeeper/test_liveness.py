@@ -43,7 +43,8 @@ def seconds_until_gone(path: str) -> float:
 
 @pytest.mark.requirement("ZKT-04", "ZKT-27")
 async def test_a_hanging_event_loop_loses_its_session() -> None:
-    """P-01: kazoo's thread would ping on; the broker would be alive to nobody but ZooKeeper."""
+    """P-01: kazoo's thread would ping on, and ZooKeeper would keep a broker that serves no
+    client."""
     place = fresh_place()
     store = await open_store(place)
     session = await store.connect(TIMEOUT_MS)
@@ -62,7 +63,7 @@ async def test_a_hanging_event_loop_loses_its_session() -> None:
 
 
 async def test_a_short_stall_costs_nothing() -> None:
-    """A long collection of garbage or a slow disk is no reason to elect anybody."""
+    """A long garbage collection or a slow disk is no reason for an election."""
     store = await open_store(fresh_place())
     session = await store.connect(6_000)
     states = states_of(session)
@@ -168,7 +169,7 @@ async def test_chroots_are_made_and_keep_clusters_apart() -> None:
 
 
 async def test_with_acls_strangers_read_and_do_not_write() -> None:
-    """zookeeper.set.acl: an ensemble that is shared is not everybody's to change."""
+    """zookeeper.set.acl: in a shared ensemble other applications must not change the data."""
     place = fresh_place()
     options = ZooKeeperOptions(digest="kafka:secret", set_acl=True)
     owning, foreign = await open_store(place, options), await open_store(place)
@@ -189,7 +190,7 @@ async def test_with_acls_strangers_read_and_do_not_write() -> None:
 
 
 async def test_an_acl_needs_an_owner() -> None:
-    """Without one, what is made could be changed by nobody."""
+    """Without an owner no client could change the nodes."""
     with pytest.raises(ValueError, match=r"zookeeper\.set\.acl"):
         await ZooKeeperStore.open("h:1", None, ZooKeeperOptions(set_acl=True))  # type: ignore[arg-type]
 

@@ -48,7 +48,7 @@ def with_error(code: int) -> Callable[[bytes], bytes]:
 
 
 def with_number(answer: bytes) -> bytes:
-    """It answers a request that nobody made."""
+    """It answers a request that was never sent."""
     number, *rest = ANSWERED.unpack_from(answer)
     return ANSWERED.pack(number + 7, *rest) + answer[HEAD:]
 

@@ -42,7 +42,7 @@ def known(state: str, age_ms: int | None = 0, where: TopicPartition = HERE) -> T
 def test_only_what_nobody_will_end_hangs(
     transaction: TransactionView | None, is_certain: bool, expected: TransactionHealth
 ) -> None:
-    """To call one hanging that is not leads somebody to tear it."""
+    """A transaction reported as hanging by mistake would tempt an operator to abort it."""
     assert judge_standing(HERE, transaction, NOW_MS, is_certain=is_certain) is expected
 
 
@@ -65,7 +65,8 @@ def test_only_what_nobody_will_end_hangs(
 def test_every_standing_comes_with_what_to_do(
     standing: TransactionHealth, transaction: TransactionView | None, expected: str
 ) -> None:
-    """Whoever asks is stuck, and in a hurry."""
+    """An operator who runs this command is stuck and in a hurry, so the output names the next
+    step."""
     one = FoundTransaction(HERE, 5, PRODUCER, transaction, standing)
 
     assert expected in advice(one, NOW_MS)

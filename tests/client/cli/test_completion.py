@@ -67,7 +67,7 @@ def test_words_come_from_the_parsers(line: str, expected: list[str]) -> None:
 def test_names_and_files_are_known_by_what_help_calls_them(
     line: str, source: CandidateSource
 ) -> None:
-    """Whoever names a value TOPIC gets topics offered."""
+    """A value that the help calls TOPIC is completed with topic names."""
     assert completion_of(line.split(" ")).source is source
 
 

@@ -1,4 +1,4 @@
-"""How commands end that would go on: by a signal, or because nobody reads what they write."""
+"""Commands that run until stopped: how they end on a signal or on a closed output pipe."""
 
 from __future__ import annotations
 

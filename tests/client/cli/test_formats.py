@@ -79,7 +79,7 @@ def test_without_a_format_a_record_is_a_line(arguments: list[str], expected: byt
     ("line", "said"), [("%z", "no %z"), ("a%", "lone '%'"), ("\\", "lone"), (r"\q", r"escape \q")]
 )
 def test_a_format_that_means_nothing_is_refused(line: str, said: str) -> None:
-    """Guessing would hide the slip until somebody reads the output."""
+    """A guess would hide the mistake until the output is read."""
     with pytest.raises(UsageError) as caught:
         written(FULL, "-f", line)
 
@@ -211,7 +211,7 @@ def test_json_lines_are_json() -> None:
 
 
 def test_positions_in_a_file_are_lines_of_three() -> None:
-    """Anything else moves a group to nobody knows where."""
+    """A malformed line must not move the group to an arbitrary offset."""
     assert read_positions("a,0,5\n\n b , 1 , 0 \n") == {
         TopicPartition("a", 0): 5,
         TopicPartition("b", 1): 0,

@@ -1,4 +1,4 @@
-"""Numbers and words that no request can hold: refused in one sentence, before anybody is asked."""
+"""Numbers and words that no request can hold are refused in one sentence, before any request."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ def test_a_line_that_cannot_be_sent_is_no_record(line: bytes) -> None:
 
 @pytest.mark.parametrize("timestamp", [253402300800_000, 1_700_000_000_000_000, 2**63 - 1])
 def test_a_time_that_is_no_date_is_written_as_its_number(timestamp: int) -> None:
-    """Somebody sends microseconds, and nobody could read the topic with %T{...} any more."""
+    """One record with a timestamp in microseconds must not make the topic unreadable with
+    %T{...}."""
     record = FULL._replace(timestamp=timestamp)
 
     assert written(record, "-f", "%T{%Y}") == b"%d" % timestamp

@@ -71,7 +71,7 @@ def test_all_arrives_while_anything_does(
 
 
 def test_a_link_that_carries_nothing_any_more_is_given_up(site: Site, command: Ottla) -> None:
-    """Nobody waits for ever; and what is told is how many records are not there."""
+    """The command ends after the delivery timeout and reports how many records are undelivered."""
     command("topics", "create", "stalled", "-p", "1", "-b", site.address)
     site.link.stall_after(300_000)
     try:

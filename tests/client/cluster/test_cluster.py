@@ -149,7 +149,7 @@ class Late(dict[str, ToyTopic]):
 
 
 async def test_a_topic_that_was_just_made_becomes_known(toy: ToyCluster) -> None:
-    """Whoever made it may have asked another broker, and the news takes its time."""
+    """The topic may have been created through another broker, and metadata takes time to spread."""
     topic = toy.add_topic("young")
     toy.topics = Late(toy.topics, unknown=topic)
     cluster = cluster_of(toy, call_timeout_ms=60_000)
@@ -232,7 +232,7 @@ async def test_a_question_is_asked_again_after_a_loss(
 
 
 async def test_a_change_is_not_repeated_when_its_outcome_is_unknown(toy: ToyCluster) -> None:
-    """It may have been made; making it again is for somebody who knows."""
+    """The change may have been applied; only the caller can decide whether to repeat it."""
     toy.add_topic("t")
     cluster = cluster_of(toy)
     await cluster.refresh()
@@ -304,6 +304,6 @@ def test_addresses_are_read_as_people_write_them(text: str, expected: Address) -
 
 @pytest.mark.parametrize("text", ["", ":9092", "host:port", "host:0", "host:65536", "::1:9092"])
 def test_what_is_no_address_is_refused_with_a_sentence(text: str) -> None:
-    """Better than a connection error about a host nobody has typed."""
+    """A connection error would name a host that the user has not typed."""
     with pytest.raises(ValueError, match="broker address"):
         parse_addresses(text)

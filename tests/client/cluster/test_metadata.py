@@ -61,7 +61,7 @@ def test_a_topic_that_was_made_again_begins_with_fresh_epochs() -> None:
 
 
 def test_a_partition_without_leader_or_with_an_unknown_one_has_none() -> None:
-    """There is nobody to send to."""
+    """There is no broker to send to."""
     assert learned(answer(-1, 3)).leader_of(FIRST) is None
     assert learned(answer(9, 3)).leader_of(FIRST) is None
     assert learned(answer(1, 3)).leader_of(TopicPartition("t", 1)) is None
@@ -81,7 +81,7 @@ def test_available_partitions_are_those_with_a_leader() -> None:
 
 
 def test_an_unknown_topic_is_remembered_as_such() -> None:
-    """So that whoever waits for it learns why."""
+    """A caller that waits for the topic learns why it is missing."""
     topic = learned(denial()).topics["t"]
 
     assert (topic.error, topic.partition_count) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
@@ -104,7 +104,7 @@ def test_a_topic_in_use_survives_a_broker_that_does_not_know_it_yet() -> None:
 
 
 def test_an_answer_without_brokers_does_not_make_us_forget_them() -> None:
-    """A broker that has just started knows nobody yet."""
+    """A broker that has just started does not know the other brokers yet."""
     empty = MetadataResponse(cluster_id="c", controller_id=-1)
 
     assert set(learned(answer(1, 3), empty).brokers) == {1, 2}

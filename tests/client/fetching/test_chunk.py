@@ -152,8 +152,8 @@ def test_a_batch_of_too_many_objects_is_refused_and_can_be_had_as_columns() -> N
 
 
 def test_columns_hold_on_to_the_bytes_they_were_received_in() -> None:
-    """They are not copied, so the buffer must not be read into again while anybody looks at
-    them; the other batches of the chunk are what they were."""
+    """Columns refer to the receive buffer, so it must not be reused while a caller holds them; the
+    other batches of the chunk stay as they were."""
     values = [bytes([number % 251]) * 100 for number in range(2_000)]
     entries = [(0, None, value, ()) for value in values]
     data = encode_batch(entries[:1_000])

@@ -44,7 +44,7 @@ def test_what_is_interrupted_hands_out_no_more() -> None:
 
 
 def test_asking_for_more_ends_an_iteration() -> None:
-    """Whoever polls within a loop over records is given those of the loop again by the poll."""
+    """A poll inside a loop over records returns the rest of those records itself."""
     handed = ReturnedRecords()
     records = iter(handed.iterate([Row(3), Row(4)]))
     handed.finish()

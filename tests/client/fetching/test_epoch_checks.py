@@ -97,7 +97,7 @@ async def test_a_broker_that_cannot_be_asked_is_fetched_from(
 async def test_a_partition_that_was_left_meanwhile_hears_nothing_of_the_answer(
     toy: ToyCluster, topic: ToyTopic
 ) -> None:
-    """Whoever has sought elsewhere, or assigned anew, has asked for nothing yet."""
+    """After a seek or a new assignment, an answer to the earlier request must not count."""
     topic.partitions[0].epoch_ends[0] = 1
     async with Consumer(toy.bootstrap, config(offset_reset="none")) as consumer:
         consumer.assign([FIRST])
@@ -117,7 +117,8 @@ async def test_a_partition_that_was_left_meanwhile_hears_nothing_of_the_answer(
 async def test_a_paused_partition_is_checked_when_it_is_resumed(
     toy: ToyCluster, topic: ToyTopic
 ) -> None:
-    """While it is paused nobody asks for it, and nothing of it must be passed over later."""
+    """A paused partition is not fetched, and none of its records may be skipped after the
+    resume."""
     async with Consumer(toy.bootstrap, config(offset_reset="none")) as consumer:
         consumer.assign([FIRST])
         consumer.seek(FIRST, 0)

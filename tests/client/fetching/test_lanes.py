@@ -23,7 +23,7 @@ from ottla.protocol.ids import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-# How long a broker keeps a fetch that brings nothing: whoever waits for one is too late.
+# How long a broker keeps a fetch that brings nothing: a test that waits for one is too late.
 PARKED_MS = 100_000
 IN_TIME_S = 60
 pytestmark = pytest.mark.timeout(90)

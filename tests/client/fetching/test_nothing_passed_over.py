@@ -71,7 +71,7 @@ class Failing(ConsumerInterceptor):
 
 
 async def test_what_an_interceptor_fails_on_comes_again(toy: ToyCluster) -> None:
-    """Nobody has seen those records, so no commit may go past them."""
+    """The application has not seen those records, so no commit may pass them."""
     topic = toy.add_topic("t")
     fill(topic, [b"0", b"1", b"2"])
     async with Consumer(toy.bootstrap, config(), interceptors=(Failing(),)) as consumer:

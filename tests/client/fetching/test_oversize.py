@@ -1,4 +1,4 @@
-"""Whose answer it is that nobody has room for."""
+"""Finding the partition whose fetch response exceeds the size limit."""
 
 from __future__ import annotations
 

@@ -193,7 +193,8 @@ def test_what_is_put_back_is_still_checked_with_the_next_leader() -> None:
 
 
 def test_nothing_is_put_back_to_where_the_consumer_has_not_been() -> None:
-    """The log was cut at 12: whoever still held 15 must not take the consumer past new records."""
+    """After truncation to 12, a stale position of 15 must not take the consumer past new
+    records."""
     positions = assigned()
     positions.seek(FIRST, 12)
     turn = positions[FIRST].turn

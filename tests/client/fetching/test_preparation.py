@@ -66,7 +66,7 @@ def test_a_form_writes_what_it_reads(
 
 
 def test_numbers_of_other_widths_are_read_and_others_refused() -> None:
-    """Java writes an Integer in four bytes; three are no number of anybody's."""
+    """Java writes an Integer in four bytes; a value of three bytes is not a number."""
     assert serializers.INT.decode(b"\xff\xff\xff\xfe") == -2
     with pytest.raises(ValueError, match="not 3"):
         serializers.INT.decode(b"abc")
@@ -108,7 +108,7 @@ async def test_what_cannot_be_serialized_is_the_senders_own_error(toy: ToyCluste
 
 
 async def test_without_a_serializer_only_bytes_are_taken(toy: ToyCluster) -> None:
-    """A str has no bytes of its own: somebody has to say which."""
+    """A str has no encoding of its own, so the caller has to choose one."""
     toy.add_topic("t")
     async with Producer(toy.bootstrap, FAST) as producer:
         with pytest.raises(TypeError, match="give the producer a serializer"):
@@ -133,7 +133,7 @@ class Stamp(ProducerInterceptor):
 async def test_interceptors_see_every_record_in_turn_and_every_fate(
     toy: ToyCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One that fails where nobody can be told is logged, and the records are not hurt."""
+    """An interceptor that fails after the send is logged, and the records are not affected."""
     topic = toy.add_topic("t")
     first, second = Stamp("first"), Stamp("second")
     with caplog.at_level(logging.ERROR):

@@ -33,7 +33,7 @@ def asked(toy: ToyCluster) -> list[int]:
 async def test_the_replica_that_the_leader_names_is_read_from(
     toy: ToyCluster, near: ToyTopic
 ) -> None:
-    """Whoever went on asking the leader would wait for ever."""
+    """A consumer that kept asking the leader would wait for ever."""
     async with Consumer(toy.bootstrap, config(), rack="b") as consumer:
         consumer.assign([FIRST])
         assert [record.value for record in await read(consumer, 2)] == [b"0", b"1"]

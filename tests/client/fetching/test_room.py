@@ -88,7 +88,7 @@ async def test_large_records_get_in_beside_many_small_ones(toy: ToyCluster, is_b
 
 
 async def test_who_comes_later_waits_behind(toy: ToyCluster) -> None:
-    """Also where there would be room for what is small; and goes on when nobody waits."""
+    """A small record that would fit waits as well; once there are no waiters, sends go on."""
     topic = toy.add_topic("t")
     async with tight(toy) as producer:
         waiting = await filled(toy, producer)
@@ -120,7 +120,7 @@ async def test_who_gives_up_waiting_holds_up_nobody(toy: ToyCluster) -> None:
 
 
 async def test_a_producer_that_closes_takes_nothing_from_those_who_wait(toy: ToyCluster) -> None:
-    """Nobody would ever send it, nor say so."""
+    """A record that a closed producer accepted would never be sent and never fail."""
     toy.add_topic("t")
     producer = tight(toy)
     await producer.start()
@@ -159,7 +159,7 @@ async def test_without_acknowledgements_memory_is_bounded_as_well() -> None:
 
 
 async def test_what_does_not_leave_is_not_waited_for_for_ever() -> None:
-    """Nobody answers for it: it has the time that a request has."""
+    """With acks=0 no broker answers, so a record that cannot leave gets the request timeout."""
     settings = ProducerConfig(
         acks=0, memory_bytes_max=20_000_000, request_timeout_ms=300, delivery_timeout_ms=600
     )

@@ -32,7 +32,7 @@ def shown(batches: list[RecordBatch], aborted: list[Aborted] | None) -> list[int
 
 @pytest.mark.requirement("FMT-29", "FMT-31")
 def test_control_batches_are_never_shown() -> None:
-    """They take an offset and are nobody's data."""
+    """Control batches take an offset and hold no user data."""
     batches = [batch(0), batch(1, 7), marker(2, 7, COMMIT), batch(3)]
 
     assert shown(batches, None) == [0, 1, 3]

@@ -24,7 +24,7 @@ __all__ = ["groups_cluster", "site"]
 async def test_a_group_without_a_position_starts_where_its_policy_says(
     site: Site, reset: str, expected: bytes
 ) -> None:
-    """Neither skipping nor repeating is right for everybody."""
+    """Neither skipping nor repeating records is right for all applications."""
     await site.create()
     await site.fill(3)
     async with site.consumer(offset_reset=reset) as consumer:
@@ -45,7 +45,7 @@ def _position(consumer: Consumer, site: Site) -> int | None:
 
 @pytest.mark.requirement("CON-18", "GRP-08")
 async def test_with_manual_commits_only_an_explicit_one_counts(site: Site) -> None:
-    """What was read and not committed is read again by whoever comes next."""
+    """Records that were read and not committed are read again by the next member."""
     await site.create()
     await site.fill(10)
     async with site.consumer(auto_commit=False) as consumer:
@@ -65,7 +65,7 @@ async def test_with_manual_commits_only_an_explicit_one_counts(site: Site) -> No
 
 @pytest.mark.requirement("CON-18")
 async def test_automatic_commits_follow_what_was_read(site: Site) -> None:
-    """Nobody asks for them, and they come while the consumer runs."""
+    """Automatic commits happen while the consumer runs, without a call by the application."""
     await site.create()
     await site.fill(10)
     async with site.consumer(auto_commit_interval_ms=100) as consumer:
@@ -266,7 +266,7 @@ async def test_a_poll_in_another_task_ends_when_the_consumer_is_closed(site: Sit
 
 
 async def test_positions_join_a_transaction_in_the_members_name(site: Site) -> None:
-    """KIP-447: whoever has lost its partitions cannot commit for them."""
+    """KIP-447: a member that has lost its partitions cannot commit for them."""
     await site.create()
     await site.fill(5)
     producer = Producer(site.address, transactional_id=site.group)

@@ -21,7 +21,7 @@ COOPERATIVE = "cooperative-sticky"
 
 
 def test_silence_ends_the_membership_until_the_application_polls() -> None:
-    """KIP-62: its partitions are for somebody who reads them. The log says what to do."""
+    """KIP-62: its partitions go to a member that polls. The log says what to do."""
     scene = ClassicScene()
     scene.settle(0)
     scene.member.liveness.exit_poll(scene.now_ms)
@@ -75,7 +75,7 @@ def test_whoever_leaves_while_it_joins_says_so_with_the_id_it_was_given() -> Non
 
 
 def test_whoever_never_had_an_id_has_nothing_to_leave() -> None:
-    """There is nobody to name."""
+    """A LeaveGroup request needs a member id to name."""
     scene = ClassicScene()
     scene.next(JoinGroupRequest)
     scene.member.leave("closed", is_closing=True)
@@ -99,7 +99,7 @@ def test_a_subscription_while_it_leaves_joins_afterwards() -> None:
 
 
 def test_partitions_that_are_added_are_divided_at_once() -> None:
-    """Only the leader watches topics; without it the new ones would be read by nobody."""
+    """Only the leader watches topics; without it no member would read the new partitions."""
     scene = ClassicScene()
     scene.lead()
     scene.member.assign({"t": 2}, NO_DETAILS)

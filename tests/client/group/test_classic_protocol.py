@@ -77,7 +77,7 @@ def test_topics_that_are_not_wanted_any_more_are_not_taken() -> None:
 
 
 def test_the_leader_assigns_for_everybody() -> None:
-    """Nobody else does: a sync without assignments would leave the group without any."""
+    """Only the leader assigns: its sync without assignments would leave every member with none."""
     scene = ClassicScene()
     scene.lead(subscription("t", "u"))
     leadership = scene.member.leadership
@@ -93,7 +93,7 @@ def test_the_leader_assigns_for_everybody() -> None:
 
 
 def test_everything_is_given_up_before_an_eager_rebalance() -> None:
-    """Somebody else reads these partitions as soon as the group has agreed."""
+    """Another member reads these partitions as soon as the group has agreed."""
     scene = ClassicScene()
     scene.settle(0, 1)
     scene.heartbeat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -160,7 +160,7 @@ def test_a_forgotten_member_has_lost_everything_before_it_joins_again(
     scene.heartbeat(code)
 
     assert scene.is_idle()
-    # Whoever commits now is refused: no identity at all would not be.
+    # A commit with the old identity is refused; one without an identity would be accepted.
     assert scene.member.identity == GroupIdentity("g", "me", 1)
     assert scene.apply() == AssignmentChange(lost=parts(0, 1))
     request = scene.next(JoinGroupRequest)
@@ -197,7 +197,7 @@ def test_what_waits_to_be_assigned_is_dropped_when_the_coordinator_forgets() -> 
 
 @pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID])
 def test_an_answer_to_an_earlier_generation_changes_nothing(code: ErrorCode) -> None:
-    """It tells what was true of somebody whom we are not any more."""
+    """The answer describes an identity that this member no longer has."""
     scene = ClassicScene()
     scene.settle(0)
     scene.wait(SETTINGS.heartbeat_interval_ms)
@@ -211,7 +211,7 @@ def test_an_answer_to_an_earlier_generation_changes_nothing(code: ErrorCode) -> 
 
 
 def test_a_sync_in_a_rebalance_joins_again_as_the_same_member() -> None:
-    """Somebody else has joined between our join and our sync."""
+    """Another member has joined between this member's join and its sync."""
     scene = ClassicScene()
     scene.join()
     scene.answer(scene.next(SyncGroupRequest), ErrorCode.REBALANCE_IN_PROGRESS)

@@ -35,7 +35,7 @@ def test_one_request_is_under_way_at_a_time() -> None:
 
 
 def test_what_waits_is_merged_and_the_later_position_wins() -> None:
-    """Whoever asks for the same again and again must not build a queue."""
+    """Repeated commits of the same partition must not build a queue."""
     ledger = CommitLedger[str]()
     tickets = [ledger.ask(offset(number), "me") for number in (10, 30, 20)]
     other = ledger.ask({P1: Committed(5)}, "me")
@@ -83,7 +83,7 @@ def test_a_partition_that_the_answer_forgets_is_not_taken_for_stored() -> None:
 
 
 def test_a_new_identity_takes_along_what_was_kept_all_the_time() -> None:
-    """In a cooperative rebalance nobody else had these partitions."""
+    """In a cooperative rebalance no other member had these partitions."""
     ledger = CommitLedger[str]()
     kept = ledger.ask(offset(10), "generation 1")
     given_up = ledger.ask({P1: Committed(7)}, "generation 1")
@@ -100,7 +100,7 @@ def test_a_new_identity_takes_along_what_was_kept_all_the_time() -> None:
 
 
 def test_a_partition_that_was_given_up_and_came_back_is_another_matter() -> None:
-    """What was read before may have been read and stored by somebody else meanwhile."""
+    """Another member may have read and committed those records meanwhile."""
     ledger = CommitLedger[str]()
     before = ledger.ask(offset(10), "generation 1")
     ledger.depart()
@@ -150,7 +150,7 @@ def test_a_seek_backwards_is_committed_too() -> None:
 
 
 def test_what_is_forgotten_is_not_committed() -> None:
-    """Somebody else may have gone on from there (G-02)."""
+    """Another member may have read on from there (G-02)."""
     ledger = CommitLedger[str]()
     ledger.consumed(P0, 5)
     waiting = ledger.ask(offset(4), "me")
@@ -190,7 +190,7 @@ def test_an_abandoned_wish_is_not_tried_again() -> None:
 
 
 def test_a_ticket_can_join_what_is_under_way_already() -> None:
-    """Whoever gives partitions up waits for the automatic commit of a moment ago."""
+    """A member that gives up partitions waits for the automatic commit that is in flight."""
     ledger = CommitLedger[str]()
     ledger.ask(offset(10), "me")
     ledger.depart()
@@ -258,7 +258,7 @@ class History(RuleBasedStateMachine):
 
     @rule(partition=PARTITIONS)
     def give_up(self, partition: TopicPartition) -> None:
-        """It is somebody else's for a generation, and comes back."""
+        """Give the partition to another member for one generation; it comes back afterwards."""
         self.ledger.forget([partition])
         self.generation += 1
         self.ledger.renew(self.generation)

@@ -127,7 +127,7 @@ async def test_errors_that_pass_are_tried_again(toy: ToyCluster, fate: Fate | Er
 async def test_who_is_not_the_member_any_more_is_told_so_at_once(
     toy: ToyCluster, code: ErrorCode
 ) -> None:
-    """Trying again could only do harm: somebody else has the partitions."""
+    """A retry could only do harm: another member has the partitions."""
     fail_commits(toy, [code])
     async with commits_of(toy.bootstrap) as commits:
         with pytest.raises(CommitFailed) as failure:
@@ -179,7 +179,7 @@ async def test_many_calls_at_once_share_requests_and_keep_their_order(toy: ToyCl
 
 
 async def test_an_automatic_commit_that_fails_is_made_up_for_by_the_next(toy: ToyCluster) -> None:
-    """Nobody waits for it; whoever wants to know is told."""
+    """No caller waits for an automatic commit; its failure goes to the error callback."""
     failures: list[ClientError] = []
     fail_commits(toy, [ErrorCode.TOPIC_AUTHORIZATION_FAILED])
     async with commits_of(toy.bootstrap, 10, failures) as commits:
@@ -193,7 +193,7 @@ async def test_an_automatic_commit_that_fails_is_made_up_for_by_the_next(toy: To
 
 
 async def test_giving_up_waits_for_the_automatic_commit_of_a_moment_ago(toy: ToyCluster) -> None:
-    """Otherwise it would arrive after the partition has gone to somebody else, and be refused."""
+    """A later commit would reach the coordinator after the reassignment and be refused."""
     async with commits_of(toy.bootstrap, 10) as commits:
         commits.consumed(P0, 5)
         commits.start_commit(NOBODY)

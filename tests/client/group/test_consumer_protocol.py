@@ -26,7 +26,7 @@ def test_a_join_tells_everything_and_owns_nothing() -> None:
 
 
 def test_what_was_carried_out_is_told_at_once() -> None:
-    """The coordinator gives nobody what it does not know to be free."""
+    """The coordinator assigns only partitions that it knows to be free."""
     scene = ConsumerScene()
     scene.beat(given=(0, 1))
     scene.member.name_topics({scene.TOPIC_ID: "t"})
@@ -99,7 +99,7 @@ def test_a_topic_that_was_made_anew_is_another_topic() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH])
 def test_a_fenced_member_gives_up_everything_before_it_joins_again(code: ErrorCode) -> None:
-    """KIP-848: its partitions may be another's, and whoever joins owns nothing."""
+    """KIP-848: its partitions may be another member's, and a joining member owns nothing."""
     scene = ConsumerScene()
     scene.settle(0)
     scene.wait(1_000)
@@ -175,7 +175,7 @@ def test_an_answer_that_comes_after_the_end_changes_nothing() -> None:
 
 
 def test_silence_ends_the_membership_until_the_application_polls() -> None:
-    """As in the classic protocol: somebody else is to read on."""
+    """As in the classic protocol, another member takes over the partitions."""
     scene = ConsumerScene()
     scene.settle(0)
     scene.member.liveness.exit_poll(scene.now_ms)

@@ -15,7 +15,8 @@ __all__ = ["groups_cluster", "site"]
 async def test_an_automatic_commit_in_vain_is_told_in_the_log(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody waits for it, so nobody else would say why a group stands still."""
+    """No caller waits for an automatic commit, so only the log explains why a group makes no
+    progress."""
     await site.create()
     await site.fill(3)
     async with site.consumer(auto_commit_interval_ms=50) as consumer:
@@ -56,5 +57,5 @@ async def test_who_is_interrupted_while_it_joins_leaves_the_group_at_once(site: 
                 await joining
             while await site.members() > 1:
                 await asyncio.sleep(0.02)
-        # Nobody is missed: the first has both partitions again at its next poll.
+        # Both partitions go back to the first member at its next poll.
         await poll_until(lambda: set(first.assignment) == set(site.parts(0, 1)), first)

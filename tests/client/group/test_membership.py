@@ -100,7 +100,7 @@ async def test_a_pattern_finds_topics_that_come_later(site: Site, protocol: dict
 
 @BOTH
 async def test_partitions_that_are_added_are_read(site: Site, protocol: dict[str, Any]) -> None:
-    """Without a restart of anybody."""
+    """Growing a topic needs no restart of the consumer."""
     await site.create(1)
     async with site.consumer(**protocol) as consumer:
         await consumer.subscribe([site.topic])
@@ -128,7 +128,7 @@ async def test_a_topic_that_does_not_exist_yet_is_waited_for(
 async def test_who_does_not_poll_leaves_and_comes_back(
     site: Site, protocol: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """KIP-62: somebody else reads on, a late commit is refused, and the log says what to do."""
+    """KIP-62: another member reads on, a late commit is refused, and the log says what to do."""
     await site.create()
     await site.fill(3)
     listener = Listener()

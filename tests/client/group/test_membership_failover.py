@@ -31,7 +31,7 @@ def three(kind: str, apaches: Apaches) -> Iterator[Cluster]:
 async def test_a_group_goes_on_with_another_coordinator(
     three: Cluster, protocol: dict[str, Any]
 ) -> None:
-    """The leader of its offsets partition is killed: nobody rebalances, positions are as before."""
+    """The coordinator is killed: no member rebalances, and positions stay as they were."""
     site = Site(three)
     three.create_topic(site.topic, 2)
     listener = Listener()

@@ -1,7 +1,7 @@
 """Our members of one group and the real broker in one simulated world, under chaos.
 
 Everything follows from the seed. Whatever is killed, paused or cut off: every record is read, and
-nobody is handed a record of a partition that belongs to another member by then.
+no member gets a record of a partition that belongs to another member by then.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ async def test_waiting_for_a_transaction_ends_with_the_time_of_the_call(toy: Toy
 async def test_brokers_that_do_not_know_of_stable_positions_are_asked_for_any(
     toy: ToyCluster,
 ) -> None:
-    """Before 2.5 nobody can do better."""
+    """Brokers before 2.5 cannot report stable positions only."""
     toy.versions[ApiKey.OFFSET_FETCH] = (1, 6)
     async with consumer_of(toy, Isolation.READ_COMMITTED) as consumer:
         assert await consumer.committed(partitions=[WHERE]) == {WHERE: Committed(0)}

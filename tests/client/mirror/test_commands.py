@@ -48,7 +48,7 @@ def test_a_group_moves_with_the_records_it_has_read(
     assert copied.status == 0, copied.errors
     last = json.loads(copied.output.splitlines()[-1])
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    # Also when it is over, whoever looks at the last line wants to know whether all is there.
+    # The last line of output says whether all records were copied.
     assert (last["records"], last["partitions"], last["lag"]) == (10, 1, 0)
     asyncio.run(group_at(west.bootstrap_servers, TopicPartition("orders", 0), 4))
 
@@ -79,7 +79,7 @@ def test_a_group_moves_with_the_records_it_has_read(
 def test_a_mistake_is_one_sentence(
     central: Cluster, ottla: Ottla, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    """Whoever mistypes at night reads one line, not a traceback."""
+    """An operator who mistypes reads one line instead of a traceback."""
     ended = ottla("mirror", arguments[0], "-b", central.bootstrap_servers, *arguments[1:])
 
     assert ended.status != 0

@@ -18,7 +18,7 @@ def west(*topics: str, exclude: tuple[str, ...] = (), rename: str = "{topic}") -
 
 
 def test_names_patterns_and_exceptions_select_topics() -> None:
-    """Half of an operator's mistakes would be topics that nobody meant."""
+    """A wrong pattern would mirror topics that the operator did not mean."""
     names = ["orders", "orders-eu", "orders-test", "clicks", "audit"]
     source = west("^orders", "audit", "gone", exclude=("^.*-test$",))
 
@@ -108,7 +108,7 @@ SOURCE = {"west": {"bootstrap": "w:1", "topics": ["a"]}}
     ],
 )
 def test_a_mistake_in_a_file_is_one_sentence(document: dict[str, object], sentence: str) -> None:
-    """A traceback of a parser helps nobody at night."""
+    """A traceback of the parser does not help an operator."""
     with pytest.raises(ValueError, match=sentence):
         from_document(document)
 

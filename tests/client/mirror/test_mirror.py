@@ -156,7 +156,7 @@ async def test_what_was_aborted_at_the_source_is_not_copied(
 async def test_new_topics_and_partitions_are_followed(
     west: Cluster, central: Cluster, *, exactly_once: bool
 ) -> None:
-    """Nobody restarts a mirror because a topic has grown."""
+    """A mirror follows a growing topic without a restart."""
     name = f"grow-{exactly_once}"
     west.create_topic(f"{name}-a", 1)
     how = settings(
@@ -270,7 +270,7 @@ async def test_offsets_are_found_again_on_the_target(
 
 
 async def test_a_mirror_waits_for_a_cluster_that_is_away(west: Cluster) -> None:
-    """A restart of the far cluster must not need somebody who restarts the mirror."""
+    """A restart of the remote cluster must not require a restart of the mirror."""
     west.create_topic("patient", 1)
     await fill(west.bootstrap_servers, "patient", [b"one"])
     with Cluster() as target:

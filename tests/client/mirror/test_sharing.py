@@ -97,8 +97,8 @@ async def test_groups_are_carried_over_while_the_mirror_runs(
 async def test_no_position_is_stored_where_several_sources_share_a_partition(
     west: Cluster, east: Cluster, central: Cluster
 ) -> None:
-    """Behind what a group has read of one there are records of the other that it has not: it would
-    never see them, and nobody would hear of it."""
+    """Below a group's position in one source there are unread records of the other source; they
+    would be skipped silently."""
     sources = []
     for alias, cluster in (("west", west), ("east", east)):
         cluster.create_topic("both", 1)

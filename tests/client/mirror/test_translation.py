@@ -52,7 +52,7 @@ def test_a_run_with_holes_gives_its_beginning() -> None:
 
 
 def test_what_was_copied_twice_is_found_where_it_is_second() -> None:
-    """Whoever begins at the first copy reads everything twice."""
+    """A consumer that starts at the first copy reads all records twice."""
     notes = Notes([note(1, Run(0, 100, 0, 100)), note(2, Run(90, 150, 100, 160))])
 
     assert notes.find(WHERE, 95) == ("west.orders", 105)
@@ -67,7 +67,7 @@ def test_notes_survive_the_way_through_a_topic() -> None:
 
 
 def test_what_is_no_note_is_passed_over() -> None:
-    """Somebody else's record must not end a mirror."""
+    """A foreign record in the notes topic must not end a mirror."""
     one = note(1, Run(0, 1, 0, 1))
 
     assert read_note(b"key", b"value") is None

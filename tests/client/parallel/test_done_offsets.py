@@ -33,7 +33,7 @@ def test_what_is_too_far_away_is_left_out() -> None:
 
 @pytest.mark.parametrize("text", ["", "from my own tool", PREFIX + "???", PREFIX + "QQ=", "QQ=="])
 def test_text_of_others_means_nothing(text: str) -> None:
-    """Anybody may store anything with a position."""
+    """Any client may store any text with a position."""
     assert decode_done(5, text) == frozenset()
 
 

@@ -205,7 +205,7 @@ async def test_without_automatic_commits_only_the_application_commits(broker: st
 
 
 async def test_metadata_of_others_is_left_alone(broker: str) -> None:
-    """Whoever went before may have stored anything with its position."""
+    """The previous member may have stored any metadata with its position."""
     await fill(broker, "par-foreign", 30)
     ledger = Ledger(30)
     async with Consumer[bytes, bytes](broker, group_id="par-foreign") as other:

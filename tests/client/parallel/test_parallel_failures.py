@@ -22,7 +22,7 @@ QUICK = Backoff(1, 5)
 
 
 async def test_a_failure_stops_the_run_before_the_record(broker: str) -> None:
-    """And what was done of other keys is not done again by whoever goes on."""
+    """Records of other keys that are done are not done again by the next run."""
     await fill(broker, "par-stop", 200)
     handled: Counter[int] = Counter()
     others_done = asyncio.Event()

@@ -1,8 +1,8 @@
-"""Parallel runs of several members in one simulated world, under chaos: who is killed, paused or
-cut off at any moment skips no record, and the records of a key are done in their order.
+"""Parallel runs of several members in one simulated world, under chaos: a member that is killed,
+paused or cut off skips no record, and the records of a key are processed in order.
 
-Order means: no record of a key is begun by anybody before the ones before it have been done by
-somebody. What was done and not stored yet when its member ended is done again.
+In order means: no member begins a record of a key before all earlier records of that key are done.
+Records that were done but not committed when their member ended are done again.
 """
 
 from __future__ import annotations

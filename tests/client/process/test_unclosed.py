@@ -1,4 +1,4 @@
-"""Clients that nobody closes."""
+"""Warnings about clients that were never closed."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ asyncio.run(main())
 
 @CLIENTS
 def test_nothing_is_told_when_the_program_ends(address: str, name: str) -> None:
-    """Whoever ends with the interpreter has nothing left to do better."""
+    """At interpreter exit the warning would be too late to be of use."""
     program = PROGRAM.format(name=name)
     ended = subprocess.run(
         [sys.executable, "-W", "always", "-c", program, address],

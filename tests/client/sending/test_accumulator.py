@@ -59,7 +59,7 @@ def test_records_share_a_batch_until_it_is_full() -> None:
 
 
 def test_an_open_batch_takes_only_what_fits() -> None:
-    """Whoever may choose another partition wants to know before the batch is closed."""
+    """A caller that can choose another partition must know before the batch is closed."""
     accumulator = Accumulator(LIMITS)
     item = (0, None, VALUE, ())
     assert accumulator.append_open(FIRST, item, 62) is None
@@ -88,7 +88,7 @@ def test_a_batch_waits_for_the_linger_time_unless_it_is_full() -> None:
 
 
 def test_a_flush_lets_everything_go() -> None:
-    """Whoever waits for a flush does not wait for the linger time."""
+    """A flush does not wait for the linger time."""
     accumulator = Accumulator(LIMITS)
     put(accumulator, at=100)
     accumulator.flushing += 1
@@ -152,8 +152,8 @@ def test_a_record_larger_than_the_memory_is_taken_when_it_is_alone() -> None:
 
 
 def test_open_batches_take_nothing_of_what_somebody_waits_for() -> None:
-    """And as much as before when nobody waits any more: each record in a batch of its own would be
-    slow for ever, and nobody would know why. Meanwhile nothing lingers."""
+    """While a caller waits for memory, open batches do not grow and linger is disabled; afterwards
+    both work as before, or each record would get a batch of its own."""
     accumulator = Accumulator(LIMITS)
     batch = put(accumulator)
     assert batch is not None

@@ -1,5 +1,4 @@
-"""The time of a call holds whatever it waits for: hosts that say nothing, and requests that
-nobody answers."""
+"""A call's timeout holds whatever it waits for: unresponsive hosts and unanswered requests."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_the_end_comes_behind_everything_else(version: int) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_nothing_is_asked_about_a_transaction_of_nothing(version: int) -> None:
-    """Nobody has heard of it."""
+    """The coordinator does not know of an empty transaction."""
     for is_commit in (True, False):
         machine = ready(version)
         machine.begin()
@@ -173,8 +173,7 @@ def test_an_end_that_is_lost_on_its_way_cannot_end_the_next_transaction(
 
 
 def test_an_announcement_that_is_lost_cannot_begin_a_transaction_of_its_own() -> None:
-    """Nobody would end it: after its timeout the coordinator would, and fence the producer with
-    it (T-13)."""
+    """The coordinator would keep it open until its timeout, and then fence the producer (T-13)."""
     machine = ready(1)
     machine.begin()
     machine.parts.admit(FIRST)
@@ -192,7 +191,7 @@ def test_an_announcement_that_is_lost_cannot_begin_a_transaction_of_its_own() ->
     "code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED]
 )
 def test_an_abort_that_is_refused_for_good_is_not_asked_for_again(code: ErrorCode) -> None:
-    """It would be, for ever, and nobody would be told."""
+    """Otherwise the producer would retry for ever without an error."""
     machine = opened(1, FIRST)
     machine.abort()
     machine.ended(AskEnd(False), code, NO_IDENTITY)
@@ -222,7 +221,7 @@ def test_a_lost_announcement_is_aborted_whether_it_arrived_or_not() -> None:
 
 
 def test_a_transaction_that_is_known_cannot_be_unknown_to_its_coordinator() -> None:
-    """Then both sides disagree, and nobody can tell what is open."""
+    """Client and coordinator disagree, so the client cannot know what is open."""
     machine = opened(1, FIRST)
     machine.abort()
     machine.advance(unresolved=False)

@@ -134,7 +134,7 @@ async def test_a_block_that_is_cancelled_aborts(cluster: ToyCluster) -> None:
 
 
 async def test_a_block_may_end_its_transaction_itself(cluster: ToyCluster) -> None:
-    """An abort inside is what somebody wanted."""
+    """An abort inside the block is the application's decision."""
     async with producer_of(cluster) as producer:
         await producer.init_transactions()
         async with producer.transaction():
@@ -146,7 +146,7 @@ async def test_a_block_may_end_its_transaction_itself(cluster: ToyCluster) -> No
 
 
 async def test_closing_aborts_what_is_open(cluster: ToyCluster) -> None:
-    """Nobody could end it any more."""
+    """After the close the application could not end the transaction."""
     async with producer_of(cluster) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()

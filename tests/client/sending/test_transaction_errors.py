@@ -123,7 +123,7 @@ async def test_calls_in_the_wrong_order_are_told_and_change_nothing(cluster: Toy
 
 @pytest.mark.requirement("TXN-44")
 async def test_a_broker_that_sees_a_violation_ends_the_producer(cluster: ToyCluster) -> None:
-    """INVALID_TXN_STATE on EndTxn: both sides disagree on what is open, and nobody can tell."""
+    """INVALID_TXN_STATE on EndTxn: client and coordinator disagree on what is open."""
     cluster.judge = once(ApiKey.END_TXN, ErrorCode.INVALID_TXN_STATE)
     async with producer_of(cluster) as producer:
         await producer.init_transactions()

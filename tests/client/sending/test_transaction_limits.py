@@ -117,7 +117,7 @@ async def test_a_seek_can_skip_part_of_a_transaction(bootstrap: str) -> None:
 
 @pytest.mark.requirement("TXN-39")
 async def test_a_reader_of_one_partition_sees_that_part(bootstrap: str) -> None:
-    """Limit 4: nobody gives it what it has not asked for."""
+    """Limit 4: a reader gets only the partitions that it has asked for."""
     await create(bootstrap, 2)
     await transact(bootstrap, (b"a", b"1", 0), (b"b", b"2", 1))
 
@@ -163,5 +163,5 @@ async def test_an_aborted_transaction_takes_back_nothing_outside_of_the_cluster(
     ],
 )
 def test_the_page_says_what_is_not_promised_and_why(phrase: str) -> None:
-    """Whoever relies on more than there is finds out too late."""
+    """A user who relies on more than is promised finds out too late."""
     assert phrase in " ".join(PAGE.read_text().split())

@@ -47,7 +47,7 @@ async def test_records_and_offsets_of_a_transaction_are_committed_together(
 
 @pytest.mark.requirement("TXN-30")
 async def test_an_aborted_transaction_leaves_nothing(cluster: ToyCluster) -> None:
-    """Records that are in the log already belong to nobody."""
+    """Records of an aborted transaction stay in the log and are not returned."""
     async with producer_of(cluster) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -131,7 +131,7 @@ async def test_version_1_keeps_epoch_and_sequence_over_transactions(toy: ToyClus
 
 @pytest.mark.requirement("TXN-15")
 async def test_a_transaction_without_records_asks_nobody(cluster: ToyCluster) -> None:
-    """Beginning is local, and what nobody has heard of needs no end."""
+    """Beginning is local, and the coordinator does not have to end what it never heard of."""
     async with producer_of(cluster) as producer:
         await producer.init_transactions()
         cluster.seen.clear()

@@ -156,7 +156,7 @@ async def test_a_timeout_above_the_brokers_is_refused(broker: str) -> None:
 
 @pytest.mark.requirement("TXN-53", "TXN-57", "TXN-58")
 async def test_who_takes_too_long_is_aborted_and_cannot_commit(broker: str, admin: Admin) -> None:
-    """Readers go on; the producer's records are nobody's, whatever it sends."""
+    """Readers go on; records that the producer sends after the abort are not returned."""
     await admin.create_topic(NewTopic("tx-late", 1))
     where = TopicPartition("tx-late", 0)
     config = ProducerConfig(transactional_id="tx-late", transaction_timeout_ms=2_000)

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 MASTER = "local[2,4]"
 
 
-# Ten times what the slowest takes on a machine that does other things as well; whoever comes first
-# starts Spark, too.
+# Ten times what the slowest test takes on a busy machine; the first test also starts Spark.
 TIMEOUT_S = 1_800
 
 

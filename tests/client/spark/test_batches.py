@@ -115,7 +115,7 @@ def test_topics_are_chosen_by_pattern_and_partitions_by_number(
 
 
 def test_gaps_of_transactions_are_no_losses(broker: str, topic: str) -> None:
-    """Markers and aborted records have offsets that nobody reads, also the very last ones."""
+    """Markers and aborted records have offsets that are never read, also at the very end."""
     with Producer(broker, transactional_id=topic) as producer:
         producer.init_transactions()
         for is_good in (True, False, True, False):

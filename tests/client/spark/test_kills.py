@@ -62,7 +62,7 @@ def exact(count: int) -> Copies:
 
 
 def run_to_the_end(job: Job) -> None:
-    """The last run, which nobody kills."""
+    """Run the job until it ends by itself, without kills."""
     for _ in range(RUNS_MAX):
         with Driver(job) as driver:
             if driver.end() == 0:

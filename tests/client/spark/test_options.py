@@ -21,7 +21,7 @@ def of(is_stream: bool = False, **options: str) -> Options:
 
 
 def test_the_defaults_are_those_of_sparks_connector() -> None:
-    """Whoever changes one word of a program must not get other records."""
+    """A program that changes only the name of the source must get the same records."""
     batch, stream = of(), of(is_stream=True)
 
     assert batch.start == Bound("startingOffsets", time=-2)
@@ -158,7 +158,7 @@ BAD_IN_STREAMS = [
 
 @pytest.mark.parametrize(("changes", "sentence"), BAD_IN_STREAMS)
 def test_a_bad_option_of_a_stream_is_one_sentence(changes: dict[str, str], sentence: str) -> None:
-    """What has no meaning is refused: whoever gives it expects something of it."""
+    """An option without meaning is refused, since the user expects it to have an effect."""
     with pytest.raises(ValueError, match=sentence):
         Options.of({**LEAST, **changes}, is_stream=True)
 

@@ -86,7 +86,7 @@ def test_an_offset_outside_of_the_log_is_a_loss_that_names_the_option(offset: in
 
 
 def test_offsets_are_given_for_all_partitions_or_none() -> None:
-    """One that is left out would begin where nobody has chosen."""
+    """A partition that is left out would begin at an offset that the user has not chosen."""
     bound = Bound("startingOffsets", offsets={A0: 1, A1: 1})
 
     check_named(bound, [A0, A1])

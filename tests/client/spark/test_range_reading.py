@@ -43,7 +43,7 @@ def options_of(toy: ToyCluster, **options: object) -> Options:
 
 
 class SkippingClock:
-    """Time that passes without anybody waiting for it."""
+    """A clock that can be moved forward without waiting."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -100,7 +100,7 @@ async def test_the_time_that_spark_takes_is_not_the_brokers(
 
 
 async def test_records_that_nobody_may_see_are_progress(toy: ToyCluster) -> None:
-    """A stretch of aborted transactions may be longer than anybody waits for a record."""
+    """A stretch of aborted transactions may take longer than the wait for a record."""
     topic = toy.add_topic("t")
     marker = encode_marker(TransactionMarker(1, 0, ControlType.ABORT, 0), 0)
     for _ in range(8):

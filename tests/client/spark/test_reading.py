@@ -76,7 +76,7 @@ def test_each_partition_is_a_task(
 def test_what_is_wrong_about_a_stream_is_told_with_its_option(
     spark: SparkSession, broker: str, topic: str, tmp_path: Path, trigger: dict[str, Any]
 ) -> None:
-    """Last of all, where everybody looks first."""
+    """The sentence is on the last line of the error, where users look first."""
     options = given(broker, {"subscribe": topic, "endingOffsets": "latest"})
     stream = spark.readStream.format("ottla").options(**options).load()
     writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path))

@@ -63,8 +63,8 @@ def test_rows_are_made_without_pandas() -> None:
 
 
 def test_from_its_second_task_on_a_worker_passes_over_what_was_there_before() -> None:
-    """Spark looks for garbage after every task: among the modules of a worker, for longer than a
-    small micro-batch takes. Nobody else's process is to be touched."""
+    """Spark collects garbage after every task, among all modules of a worker, for longer than a
+    small micro-batch takes. A process that is no Spark worker is left as it is."""
     program = """
 import gc
 from pyspark import TaskContext

@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Whoever comes first starts the session.
+# The first test of the session starts Spark.
 pytestmark = pytest.mark.timeout(1_800)
 
 

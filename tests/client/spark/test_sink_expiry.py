@@ -71,8 +71,8 @@ def test_a_ledger_that_expired_is_never_taken_for_a_new_query(tmp_path: Path) ->
 
 
 def test_a_first_micro_batch_may_take_longer_than_a_ledger_lives(tmp_path: Path) -> None:
-    """A backfill of many days: its tasks have looked for a ledger when it began, and whoever was
-    before them could not commit anything since."""
+    """In a backfill of many days the tasks checked the ledger at their start, and the tasks before
+    them could not commit since."""
     with ottla.Cluster() as cluster:
         cluster.create_topic("t", partitions=3)
         query = Query(cluster.bootstrap_servers, "t", "t", checkpointLocation=str(tmp_path))

@@ -95,7 +95,7 @@ def test_a_first_batch_of_long_ago_without_an_entry_is_refused_in_the_same_way()
 
 
 def test_a_ledger_with_a_hole_at_task_0_is_refused() -> None:
-    """Task 0 is committed first, so somebody has deleted its group; its rows may be there."""
+    """Task 0 is committed first, so its group was deleted; its rows may be in the topic."""
     parts = [part(0, Outcome.OPEN), part(1, Outcome.SAME, THIS)]
 
     for may_begin in (False, True):
@@ -142,7 +142,7 @@ def test_another_number_of_tasks_is_refused_while_some_of_the_others_are_missing
 
 
 def test_another_number_of_tasks_finds_everything_written() -> None:
-    """Then nothing has to be done, whoever has done it."""
+    """A batch that is complete needs no write, whichever number of tasks wrote it."""
     parts = [part(0, Outcome.OTHER, THIS), part(1, Outcome.OPEN), part(2, Outcome.OPEN, rows=0)]
 
     judge_foreign(5, parts, {0: THIS, 1: THIS})

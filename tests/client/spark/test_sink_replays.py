@@ -92,7 +92,7 @@ def batches(number: int, values: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
 
 @pytest.fixture
 def query(broker: str, new_topic: NewTopicName) -> Query:
-    """A query whose name nobody else has, since its topic is new."""
+    """A query with a unique name, since its topic is new."""
     topic = new_topic(partitions=3)
     return Query(broker, topic, topic)
 
@@ -250,7 +250,7 @@ def test_a_transaction_that_takes_too_long_is_explained(broker: str, query: Quer
 
 
 def test_a_missing_topic_is_named_with_its_option(broker: str) -> None:
-    """Nobody creates one by mistyping its name, where that is not wanted."""
+    """A mistyped name must not create a topic where automatic creation is disabled."""
     given = {"kafka.allow.auto.create.topics": "false"}
     with pytest.raises(ValueError, match="the option topic names what is not there: topic 'nix'"):
         Query(broker, "nix", "nix", **given).write(0, 0, [b"a"])

@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs" / "spark.md").read_text("utf-8")
 
 
 def test_every_option_is_in_the_table() -> None:
-    """An option that is not there is one that nobody finds."""
+    """Users cannot find an option that is not documented."""
     table = PAGE.partition("## Options")[2].partition("\n## ")[0]
 
     named = set(re.findall(r"`([A-Za-z.]+)`", table))

@@ -114,7 +114,7 @@ def test_a_trigger_waits_for_enough_but_not_for_ever(broker: str, topic: str) ->
     options = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 3}
     query = Query(broker, subscribe=topic, maxTriggerDelay="1h", **options)
 
-    # The first does not wait: nobody knows for how long it has been waiting.
+    # The first batch does not wait: it is unknown how long its records have been waiting.
     assert query.batch() == {0: [0, 1]}
     fill(broker, topic, 2)
     assert query.batch() is None
@@ -237,7 +237,7 @@ def test_how_far_a_query_is_can_be_seen_like_a_groups_lag(broker: str, topic: st
         place = admin.groups.offsets(group)[TopicPartition(topic, 0)]
 
     assert place.offset == 4
-    # The same group after a restart, or nobody could follow it.
+    # The same group after a restart, or operators could not follow it.
     again = query.restarted()
     again.batch()
     again.reader.commit(again.start())

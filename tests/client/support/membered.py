@@ -57,7 +57,7 @@ class Listener(RebalanceListener):
 
 
 class Site:
-    """One test's topic and group, names that nobody else uses."""
+    """One test's topic and group, with unique names."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

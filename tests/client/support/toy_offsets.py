@@ -1,4 +1,4 @@
-"""Positions of groups in a toy cluster; whoever is not the member of the moment is refused."""
+"""Committed offsets of groups in a toy cluster; only the current member may commit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VERSIONS = {ApiKey.OFFSET_FETCH: (1, 7)}
 
 @dataclass
 class ToyOffsets:
-    """``members``: group to member id and generation; a group that is not there takes anybody."""
+    """``members``: group to member id and generation; an absent group accepts any member."""
 
     stored: dict[TopicPartition, Committed] = field(default_factory=dict)
     history: list[dict[TopicPartition, int]] = field(default_factory=list)

@@ -1,9 +1,9 @@
 """Ottla's own clients at work, in a process of their own: a producer, two groups, and one reader.
 
-    python -m tests.cluster.support.client_program ADDRESSES ORDERS
+python -m tests.cluster.support.client_program ADDRESSES ORDERS
 
 What they do and see goes to a history line by line. Once a second a line of JSON on standard output
-says how far everybody is and what the process holds. When standard input ends, writers stop,
+says how far each worker is and what the process holds. When standard input ends, writers stop,
 readers read to the end, and all is closed.
 """
 
@@ -59,7 +59,7 @@ class Orders(NamedTuple):
 
 
 class Site:
-    """What all workers share: the history, fresh values, and how far everybody is."""
+    """What all workers share: the history, fresh values, and the progress of each worker."""
 
     def __init__(self, address: str, orders: Orders, file: TextIO) -> None:
         self.address, self.topic = address, orders.topic
@@ -258,7 +258,7 @@ async def beat(site: Site) -> None:
 
 
 async def settle(site: Site) -> None:
-    """Until everybody has read all; a reader that is stuck ends the waiting, and is told of."""
+    """Wait until every reader has read all; give up on a reader that is stuck, and report it."""
     waiting = {"alone", *GROUPS}
     deadline = time.monotonic() + SETTLE_S
     while waiting and time.monotonic() < deadline:
@@ -268,7 +268,7 @@ async def settle(site: Site) -> None:
 
 
 async def work(site: Site) -> None:
-    """Everybody at once, until standard input ends."""
+    """Run all workers until standard input ends."""
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin.fileno(), site.stopping.set)
     config = ProducerConfig(delivery_timeout_ms=DELIVERY_MS, linger_ms=2)

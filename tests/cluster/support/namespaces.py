@@ -2,7 +2,7 @@
 
 Everything is inside namespaces that are made here and removed at the end; the machine's own network
 is not touched. A cut from A to B is a wrong hardware address for B in A's table: packets leave and
-nobody takes them, which is what a broken cable looks like, and no error tells either side.
+are dropped, as with a broken cable, and neither side gets an error.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Network:
         self.cut(other, one)
 
     def heal(self) -> None:
-        """Everybody hears everybody."""
+        """Remove all cuts."""
         for source in self.addresses:
             for number, destination in enumerate(self.addresses, 1):
                 if source != destination:

@@ -1,7 +1,7 @@
 """Consume-transform-produce under kills: a foreign client in a process of its own, and its judge.
 
-Whoever runs such a program in earnest starts it again whenever it has ended. What goes in are
-numbered records, and what read_committed readers find afterwards must be these, in their order.
+As in production, the program is restarted whenever it has ended. The input is numbered records;
+read_committed readers must find exactly these in the output, in their order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FENCED_S = 120.0
 
 
 class Plan(NamedTuple):
-    """How much goes through, and how often somebody dies meanwhile."""
+    """How much goes through, and how often a process is killed meanwhile."""
 
     records: int = 100_000
     batch: int = 750
@@ -183,7 +183,7 @@ class Pipeline:
             }[what]()
             self._cluster.tell(f"kill {what} {victim}")
             self._cluster.brokers[victim].kill()
-            # Back within its session, which nobody may notice, or long after it.
+            # Back within its session, which no other broker may notice, or long after it.
             self._down = time.monotonic() + chance.choice((0.0, 1.0, 8.0)), victim
 
     def _double(self) -> None:

@@ -33,7 +33,7 @@ class History:
     def __init__(self, address: str, recorder: Recorder) -> None:
         self.address = address
         self.stopping = threading.Event()
-        # Nobody writes any more: what is there now is all that readers will find.
+        # All writers have ended: what is there now is all that readers will find.
         self.settled = threading.Event()
         self.errors: list[str] = []
         self._recorder = recorder
@@ -105,7 +105,8 @@ class Transactions:
         commits: bool = True,
         add: Callable[[Any], None] = lambda _producer: None,
     ) -> bool:
-        """Whether it was committed. Raises KafkaException where nobody knows, or nothing helps."""
+        """Whether it was committed. Raises KafkaException when the outcome is unknown or final
+        failure."""
         places = [(topic, number, self._history.value(), key) for topic, number, key in wanted]
         offsets: dict[int, int] = {}
         plan = [Sent(f"{topic}-{number}", value) for topic, number, value, _key in places]
@@ -114,7 +115,8 @@ class Transactions:
         try:
             outcome = self._carry_out(places, offsets, commits, add)
         finally:
-            # Where nobody knows, offsets prove nothing: another leader may have given them again.
+            # While the outcome is unknown, offsets prove nothing: another leader may have reused
+            # them.
             sent = [
                 one._replace(offset=offsets.get(one.value) if outcome is Kind.OK else None)
                 for one in plan

@@ -62,8 +62,8 @@ class RealCluster:
             self.add(node_id)
 
     def add(self, node_id: int, folder: str = "") -> BrokerProcess:
-        """One more broker, not started yet. With a folder of its own it is a stranger that has
-        taken an id: nobody's brother, to be stopped by whoever made it."""
+        """Add a broker, not started yet. With a folder of its own it is a stranger that has taken
+        an id: the cluster does not know it, and the caller has to stop it."""
         network = self._network
         made = BrokerProcess(
             self._folder / (folder or f"broker-{node_id}"),
@@ -104,7 +104,7 @@ class RealCluster:
         print(f"{time.strftime('%H:%M:%S')} {time.monotonic() - self._begun:6.2f} s: {what}")
 
     def freeze(self, node_id: int) -> None:
-        """SIGSTOP: its connections stay, and nobody answers."""
+        """SIGSTOP: its connections stay open, and requests are not answered."""
         self.tell(f"freeze broker {node_id}")
         self._frozen.add(node_id)
         self.brokers[node_id].signal(signal.SIGSTOP)
@@ -193,7 +193,7 @@ class RealCluster:
         made[topic.topic].result(limit_s)
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """Who leads each partition, as some broker believes; -1 for nobody."""
+        """Leader of each partition by the metadata of one broker; -1 for none."""
         found = self.admin.list_topics(topic, timeout=60).topics[topic].partitions
         return {number: part.leader for number, part in found.items()}
 

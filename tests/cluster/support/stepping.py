@@ -158,7 +158,7 @@ class SecondSteps:
         self.outcomes: list[str] = []
 
     def run(self, point: Point) -> None:
-        """Two transactions with one death; afterwards everybody is back."""
+        """Run two transactions with one kill; afterwards all brokers are up again."""
         self.number += 1
         self._wire = Wire()
         environment = Environment(WatchedNet(self._wire), RealClock(), RealRandom())
@@ -236,7 +236,7 @@ class SecondSteps:
             self.values.append(b"%d" % self.number)
 
     def _follow(self, producer: Producer) -> None:
-        """The next transaction of the same producer, while somebody is dead."""
+        """Run the producer's next transaction while the killed broker is still down."""
         value = b"%d, and on" % self.number
         producer.begin_transaction()
         send(producer, value)

@@ -18,7 +18,7 @@ EVERY_S = 0.1
 
 
 class Answer(NamedTuple):
-    """Seconds of the monotonic clock; ``said`` is a word of excuse where nobody answered."""
+    """Seconds of the monotonic clock; ``said`` is an excuse in words if no broker answered."""
 
     sent: float
     came: float

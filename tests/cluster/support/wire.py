@@ -1,7 +1,7 @@
-"""What single brokers of a real cluster say, each asked over a connection of its own.
+"""What single brokers of a real cluster answer, each asked over its own connection.
 
-A client would hide what these tests are about: it asks somebody else, tries again, and says
-nothing of either.
+A client would hide what these tests are about: it retries with another broker without reporting
+either.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def described(producer: Producer) -> Question:
 
 
 async def coordinator(cluster: RealCluster, kind: int, key: str, but: int = -1) -> int:
-    """Whoever coordinates it by now, as one of those says that are awake."""
+    """Id of the current coordinator, as one of the running brokers reports it."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             for node_id, broker in cluster.brokers.items():
@@ -166,7 +166,7 @@ async def until_done(
     where: tuple[int, str, int],
     ask: Callable[[RawClient], Awaitable[ErrorCode]],
 ) -> None:
-    """Ask the coordinator, whoever that is by now."""
+    """Repeat ``ask`` with the current coordinator until it succeeds."""
 
     async def once() -> ErrorCode:
         node_id = await coordinator(cluster, *where)
@@ -232,7 +232,7 @@ async def story(cluster: RealCluster) -> dict[str, list[Told]]:
         clients = [await stack.enter_async_context(raw(address)) for _ in range(4)]
         questions = await begin(clients, old)
         asked = list(zip(clients, questions.values(), strict=True))
-        # Each connection is in use: what comes next needs nobody to accept it.
+        # Each connection is in use: the next requests need no accept.
         before = [one.read(await client.call(one.version, one.request)) for client, one in asked]
         assert before == [OLD_OFFSET, OLD_OFFSET, ErrorCode.NONE, OLD_STATE]
         cluster.freeze(old.node_id)

@@ -1,8 +1,8 @@
 """The coordinator of a transaction of version 2 is killed before, within and after each of its
 steps: the points of ``test_transaction_kills``, and Ottla's own producer.
 
-Each transaction ends with the next epoch of its producer, which has to be the same one for whoever
-asks again, whichever broker answers then.
+Each transaction ends with the next epoch of its producer, which has to be the same in every retry,
+whichever broker answers then.
 """
 
 from __future__ import annotations

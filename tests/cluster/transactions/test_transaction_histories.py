@@ -48,7 +48,7 @@ def strike(cluster: RealCluster, chance: random.Random) -> None:
     # Its first user makes it.
     cluster.wait_for(f"there is {topic}", lambda: cluster.newest(topic))
     victim = chance.choice([part.leader for part in cluster.newest(topic).values()])
-    # Within its session, which nobody may notice, or long after it.
+    # Within its session, which no other broker may notice, or long after it.
     away_s = chance.choice((0.0, 1.0, SESSION_MS / 1000 + 2))
     if chance.random() < 0.4:
         cluster.freeze(victim)
@@ -64,7 +64,7 @@ def strike(cluster: RealCluster, chance: random.Random) -> None:
 
 
 def record(folder: Path, seconds: float, seed: int) -> Told:
-    """Let everybody work and judge what they saw."""
+    """Run all workers and judge their history."""
     chance = random.Random(seed)
     with (
         ZooKeeperServer() as zookeeper,

@@ -64,7 +64,7 @@ class Steps:
         self.outcomes: list[str] = []
 
     def run(self, point: Point) -> None:
-        """One transaction with one death; afterwards everybody is back."""
+        """Run one transaction with one kill; afterwards all brokers are up again."""
         self.number += 1
         try:
             outcome = self._transact(point)

@@ -143,7 +143,7 @@ class ApacheCluster:
             self.end(broker_id)
 
     def mend(self) -> None:
-        """Start whoever is dead."""
+        """Restart the brokers that are down."""
         for broker_id in self.brokers.keys() - self._running.keys():
             self.launch(broker_id)
         self.wait()
@@ -257,7 +257,7 @@ def asked(servers: str, ask: Callable[[ottla.sync.Admin], Answer]) -> Answer:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
+    """Ports that are free now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports: list[int] = [one.getsockname()[1] for one in sockets]
     for one in sockets:

@@ -179,7 +179,7 @@ class Crew:
         return member
 
     def settle(self, timeout_s: float = SETTLED_S) -> None:
-        """Wait until those present share all partitions, everybody with a fair part."""
+        """Wait until the present members share all partitions, each with a fair part."""
         fair = PARTITIONS // len(self.present)
 
         def holds() -> bool:

@@ -124,7 +124,7 @@ class Member:
         assert status == 0, self.said()
 
     def kill(self) -> None:
-        """kill -9: it says good-bye to nobody."""
+        """kill -9: the member does not leave its group."""
         if self.ended == math.inf:
             self.ended = time.monotonic()
         self._process.kill()
@@ -154,7 +154,7 @@ class Member:
 
 
 def wait_until(holds: Callable[[], bool], members: Iterable[Member], timeout_s: float) -> None:
-    """Raises AssertionError with what everybody has and said."""
+    """Wait until ``holds``; raises AssertionError with the state and output of every member."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline:
@@ -197,7 +197,7 @@ def offsets_read(members: Iterable[Member]) -> dict[Partition, list[tuple[int, i
 
 
 def holes(members: Iterable[Member], ends: dict[Partition, int]) -> list[str]:
-    """Records that nobody has read."""
+    """Ranges of offsets that no member has read."""
     read = offsets_read(members)
     found = []
     for where, end in ends.items():

@@ -1,4 +1,4 @@
-"""Nobody is shown what nobody wrote, or what was refused, or what belongs elsewhere."""
+"""No reader gets records that were never written, were refused, or belong to another partition."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Acknowledged and shown records survive.
 
-After a loss of power, what was not yet on the disk may be gone, but only from the end of the log:
-whoever kept a later record must have kept the earlier ones.
+After a loss of power, what was not yet on the disk may be gone, but only from the end of the log: a
+log that kept a later record must have kept the earlier ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def check(history: History) -> list[str]:
 
 
 def _trimmed(history: History) -> list[str]:
-    """Where nobody asked for it, nothing is removed from the beginning either (hazard S-18)."""
+    """Without a request to trim, no record is removed from the beginning either (hazard S-18)."""
     if history.may_trim:
         return []
     return [

@@ -77,7 +77,7 @@ def test_an_acknowledged_record_that_is_gone_is_lost() -> None:
 
 
 def test_a_record_shown_to_a_consumer_must_stay() -> None:
-    """Nobody acknowledged it to its producer, but somebody has acted on it."""
+    """The producer got no acknowledgement, but a consumer has acted on the record."""
     story = Story()
     story.sent(b"a").settle(Fate.UNKNOWN, story.tick())
     story.read(0, b"a")

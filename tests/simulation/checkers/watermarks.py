@@ -1,8 +1,8 @@
-"""Log start and high watermark never go back, whoever asks whom.
+"""Log start and high watermark never go back, whichever client asks whichever broker.
 
-An answer counts against those that were complete before it was asked for. A loss of power may
-take the high watermark back, but not below what was durable. A restart may take the log start
-back to what DeleteRecords has promised.
+An answer counts against those that were complete before it was asked for. A loss of power may take
+the high watermark back, but not below what was durable. A restart may take the log start back to
+what DeleteRecords has promised.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ async def _read_all(client: Client, partition: Partition, start: int, end: int) 
             await client.pause()
             continue
         for batch in read_batches(memoryview(found.records or b"")):
-            # Behind the end is what the network had held up, and what nobody waited for.
+            # Past the end are records that the network had delayed and no reader waited for.
             records += [entry for entry in batch.values if position <= entry[0] < end]
             position = max(position, batch.last_offset + 1)
     return FinalLog(start, end, records)

@@ -88,7 +88,7 @@ class Wire:
             timer.cancel()
 
     def close(self, reason: str = "closed") -> None:
-        """Drop the connection; whoever waits is told Gone."""
+        """Drop the connection; pending calls raise Gone."""
         if self.closed:
             return
         self.closed = True
@@ -96,7 +96,7 @@ class Wire:
         for pending in self._pending:
             if not pending.answer.done():
                 pending.answer.set_exception(Gone(reason))
-                # Not everybody waits for each of a pipeline's answers.
+                # Not every answer of a pipeline has a waiting caller.
                 pending.answer.exception()
         self._pending.clear()
 

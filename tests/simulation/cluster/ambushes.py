@@ -46,7 +46,7 @@ class Ambushes(ClusterChaos):
         state = self._cluster.state(*partition)
         return state is not None and state.leader_epoch > old.leader_epoch and state.leader >= 0
 
-    # ---- while somebody joins ----
+    # ---- while a replica joins ----
 
     async def _do_power_cut_joiner(self) -> None:
         """Of a replica that is being added to an in-sync set at that very moment (R-22).
@@ -62,7 +62,8 @@ class Ambushes(ClusterChaos):
 
     async def _do_strike_expansion(self) -> None:
         """While a replica is being added to an in-sync set: it falls behind, the leader does not
-        hear that it was added, or that nobody knows (R-13), and is gone a moment later (R-12)."""
+        hear that it was added, or the outcome is unknown (R-13), and is gone a moment later
+        (R-12)."""
         if not await self._wait_for(3.0, lambda: bool(self._cluster.expansions())):
             return
         leader, joining = self._random.choice(self._cluster.expansions())
@@ -131,11 +132,10 @@ class Ambushes(ClusterChaos):
             if await self._wait_for(5.0, lambda: self._is_member(joining, partition)):
                 await self._leave_to(joining, partition)
 
-    # ---- while somebody comes back ----
+    # ---- while a replica comes back ----
 
     async def _do_strike_restarted(self) -> None:
-        """The power goes under a replica for a moment that nobody has to notice; then all others
-        go (R-23)."""
+        """Power off a replica for less time than its session; then all others go down (R-23)."""
         found = self._whole_partition()
         if found is None or not self.all_are_whole():
             return
@@ -189,7 +189,7 @@ class Ambushes(ClusterChaos):
         await self._wait_for(5.0, lambda: self._cluster.seen_generation(node_id) != generation)
 
     async def _leave_to(self, heir: int, partition: Partition) -> None:
-        """Kill whoever leads until that one does, if it ever does."""
+        """Kill each leader in turn until ``heir`` leads, if it ever does."""
         for _ in self.brokers:
             state = self._cluster.state(*partition)
             if state is None or state.leader in (heir, -1):

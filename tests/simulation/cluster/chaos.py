@@ -225,7 +225,7 @@ class ClusterChaos:
     @property
     def is_weak(self) -> bool:
         """Whether a broker may lack records since a loss of power; no other may fail then (R-21):
-        it cannot be told from one that was killed, and nobody compares logs."""
+        it cannot be told from one that was killed, and brokers do not compare logs."""
         if any(one.may_lack_records for one in self.brokers) and self._cluster.is_whole():
             for one in self.brokers:
                 one.may_lack_records = False

@@ -30,7 +30,7 @@ METADATA_VERSION = 7
 
 
 class Leader(NamedTuple):
-    """Who leads a partition, as somebody told."""
+    """The leader of a partition, as a broker has reported it."""
 
     node_id: int
     leader_epoch: int
@@ -60,7 +60,7 @@ class ClusterClient(Client):
         return PartitionClient(self, partition)
 
     def address_of(self, node_id: int) -> Address | None:
-        """Where that broker is, as far as anybody has told."""
+        """Address of that broker by the latest metadata, or None."""
         return self._brokers.get(node_id)
 
     async def wire_to(self, node_id: int) -> Wire:
@@ -73,7 +73,7 @@ class ClusterClient(Client):
             self._connections += 1
             name = f"{self.name}#{self._connections}"
             wire = await open_wire(self.ports, address, self.history, name)
-            # Somebody else of this process may have been faster.
+            # Another task of this process may have been faster.
             known = self._wires.get(address)
             if known is not None and not known.closed:
                 wire.close()
@@ -82,7 +82,7 @@ class ClusterClient(Client):
         return wire
 
     async def leader_of(self, partition: Partition) -> int | None:
-        """Who leads now, None if nobody says."""
+        """The current leader, None if it is unknown."""
         try:
             await self.refresh([partition[0]])
         except Gone:
@@ -123,7 +123,7 @@ class ClusterClient(Client):
             return await (await self.controller()).call(message, api_key, api_version)
         except Gone:
             await self.pause()
-            # Whoever was asked may be the one that is cut off.
+            # The broker that was asked may be the one that is cut off.
             self.disconnect()
             return None
 
@@ -168,7 +168,7 @@ class PartitionClient(Client):
         return -1 if known is None else known.leader_epoch
 
     async def wire(self) -> Wire:
-        """To the leader. Raises Gone, also when nobody leads."""
+        """Connection to the leader. Raises Gone, also when there is no leader."""
         cluster = self._cluster
         if self._is_stale:
             try:

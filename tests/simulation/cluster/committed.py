@@ -47,7 +47,7 @@ class Committed:
         self._compared: dict[object, int] = {}
 
     def batches(self, identity: Identity) -> dict[int, bytes]:
-        """What is committed, as far as anybody has shown."""
+        """Committed batches, as far as readers have seen them."""
         return self._batches.setdefault(identity, {})
 
     def compare(

@@ -142,7 +142,7 @@ class Ensemble:
                 session.attachment.break_off()
 
     def lose_quorum(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering all sessions."""
         self.has_quorum = False
         for session in list(self.sessions.values()):
             if session.attachment is not None:

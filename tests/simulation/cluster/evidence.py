@@ -29,7 +29,7 @@ class ClusterHistory(History):
     acknowledged: list[tuple[Partition, int]] = field(default_factory=list)
 
     def acknowledged_since(self, index: int) -> list[tuple[Partition, int]]:
-        """Those that have come since somebody looked."""
+        """Acknowledged writes from ``index`` on."""
         return self.acknowledged[index:]
 
 

@@ -22,7 +22,8 @@ DATA = "/data"
 def leftovers(files: SimFileSystem, topics: Mapping[str, TopicPayload], node_id: int) -> list[str]:
     """Directories of topics that were deleted, and of partitions that others have by now.
 
-    One that a power cut has left without its topic's id is nobody's for certain."""
+    A directory that a power cut has left without its topic's id certainly has no owner.
+    """
     ids = {payload.topic_id: payload for payload in topics.values()}
     found = []
     for name in sorted(files.directory(DATA).entries):

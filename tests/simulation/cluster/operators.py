@@ -1,8 +1,9 @@
-"""Simulated operators of a cluster: one moves partitions and leaders, one makes and removes topics.
+"""Simulated operators of a cluster: one moves partitions and leaders, one creates and deletes
+topics.
 
-Nothing is demanded of a single request: its answer may be lost, and whoever is asked may be the
-controller of yesterday. What must hold is judged when all is calm: moves have ended, and each topic
-that nothing was ever unclear about is there, or is not, and has what was written to it.
+Nothing is demanded of a single request: its answer may be lost, and the broker that is asked may be
+a former controller. What must hold is judged when all is calm: moves have ended, and each topic
+whose outcome was always known exists or not as it should, with all that was written to it.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class ClusterOptions(NamedTuple):
 
     @property
     def cuts_power(self) -> bool:
-        """Whether nobody else stops uncleanly until a loss of power is made good."""
+        """Whether no other broker stops uncleanly until a loss of power is made good."""
         return "power_cut" in self.faults and not self.flushes
 
     @property
@@ -204,7 +204,7 @@ def _draw_topic_settings(random: SimRandom) -> dict[str, str]:
         "segment.bytes": str(random.choice((1_500, 6_000, 1_048_576, 1_048_576))),
         "index.interval.bytes": str(random.choice((1, 256, 4_096))),
     }
-    # Mostly nobody asks for flushes: unless told otherwise, a topic asks for one at each turn of
+    # Mostly flushes are not requested: unless told otherwise, a topic asks for one at each turn of
     # the scheduler.
     if settings["segment.bytes"] == "1500" or random.chance(0.6):
         settings["flush.ms"] = NEVER_MS

@@ -252,9 +252,10 @@ class Watchman:
         self.counts["shrinkings"] += not {*before.isr} <= {*state.isr}
 
     def _judge_members(self, path: str, before: StatePayload, state: StatePayload) -> None:
-        """Whoever joins the ISR has fetched from this leader, and since it left.
+        """A replica that joins the ISR has fetched from this leader, and since it left.
 
-        So one that is cut off leaves once, and does not go in and out (R-17)."""
+        So one that is cut off leaves once, and does not go in and out (R-17).
+        """
         topic, number = _partition_of(path)
         runtime = self._cluster.leader(topic, number, state)
         leading = None if runtime is None else runtime.replica.leading
@@ -345,9 +346,10 @@ class Watchman:
             )
 
     def _judge_acknowledged(self) -> None:
-        """What clients were told to be safe lies below the watermark of whoever leads now.
+        """Acknowledged records lie below the high watermark of the current leader.
 
-        Only what this leader wrote itself, or must have had when it began."""
+        Only what this leader wrote itself, or must have had when it began.
+        """
         leaders: dict[tuple[str, int], PartitionRuntime] = {}
         for _, _, broker in self._cluster.living():
             for runtime in broker.partitions:

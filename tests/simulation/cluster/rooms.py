@@ -1,4 +1,4 @@
-"""Leaderships on full disks: how long they stay there although somebody in sync has room.
+"""Leaderships on full disks: how long they stay there although an in-sync replica has room.
 
 Judged where nothing but disks is faulty: a broker that is cut off, or a store without a quorum, is
 reason enough for a leadership to stay where it is.

@@ -1,8 +1,9 @@
 """The simulated ensemble's client: what a broker takes for its store.
 
-Lives in the process that made it: while that is stopped nobody pings, and what comes meanwhile is
-heard afterwards, in order. A session is SUSPENDED as soon as its connection is gone, and LOST when
-the ensemble says so or, by this process's own clock, a timeout after the last proof (hazard C-06).
+Lives in the process that made it: while that is stopped no pings are sent, and events that arrive
+meanwhile are handled afterwards, in order. A session is SUSPENDED as soon as its connection is
+gone, and LOST when the ensemble says so or, by this process's own clock, a timeout after the last
+proof (hazard C-06).
 """
 
 from __future__ import annotations
@@ -234,7 +235,7 @@ class SimSession:
                 session.attachment.break_off()
             session.attachment = connection
             ensemble.touch(session)
-            # Whoever opens a session has seen the transaction that opened it.
+            # A client that opens a session has seen the transaction that opened it.
             ensemble.when_seen(
                 server,
                 session.session_id,
@@ -327,7 +328,8 @@ class SimSession:
         asyncio.get_running_loop().create_task(reattach())
 
     def _give_up_in_time(self) -> None:
-        """A session that nobody has confirmed for its whole timeout is over, whoever says so."""
+        """A session without an answer for its whole timeout is over, even if the ensemble is
+        silent."""
         clock = self._around.clock
 
         def look() -> None:
@@ -359,7 +361,7 @@ class SimSession:
         for waiter in pending:
             if not waiter.done():
                 waiter.set_exception(error)
-                # Whoever asked may have stopped waiting.
+                # The caller may have stopped waiting.
                 waiter.exception()
 
 

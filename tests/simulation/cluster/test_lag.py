@@ -1,4 +1,4 @@
-"""What brokers read on somebody else's word must not be older than that word (hazard C-24)."""
+"""Reads that follow another broker's message must not be older than that message (hazard C-24)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def test_the_settings_of_a_new_topic_are_read_as_they_are_now() -> None:
-    """A broker that is told of a topic before its server of the store has heard of its settings
-    would keep the topic's logs without them for as long as it lives: nobody tells it again."""
+    """A broker that hears of a topic before its ZooKeeper server has seen the topic's settings
+    would keep the logs without them: there is no second notification."""
     for seed in range(8):
         stage = Stage(seed, StoreProfile(lag_probability=0.5, lag_ms=400.0))
         told = asyncio.Event()

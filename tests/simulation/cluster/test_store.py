@@ -133,7 +133,7 @@ async def until_lost(session: SimSession, ports: Ports) -> None:
 
 
 def test_a_cut_client_is_suspended_and_then_lost_by_its_own_clock() -> None:
-    """C-06: nobody tells a broker that is cut off, and it must not wait to be told."""
+    """C-06: a broker that is cut off gets no notification and must not wait for one."""
     stage = Stage()
     stage.client("a", until_lost)
 
@@ -150,7 +150,7 @@ def test_a_cut_client_is_suspended_and_then_lost_by_its_own_clock() -> None:
 
 
 def test_a_short_cut_suspends_and_drops_watches() -> None:
-    """C-07: what changed while nobody was connected is never heard of."""
+    """C-07: changes during a disconnect are never reported by a watch."""
     stage = Stage()
     heard = Heard()
 

@@ -1,6 +1,6 @@
 """What leaders of classic groups compute: round robin, and a cooperative one that is sticky.
 
-Whoever leads computes the same assignment from the same members, as real assignors do.
+Every leader computes the same assignment from the same members, as real assignors do.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _owned(metadata: bytes) -> set[Partition]:
 def share(
     owned: Mapping[str, set[Partition]], partitions: Sequence[Partition]
 ) -> dict[str, set[Partition]]:
-    """Even, with little movement; what somebody else still has is nobody's in this round
-    (KIP-429)."""
+    """An even assignment with little movement; a partition that another member still has is
+    unassigned in this round (KIP-429)."""
     quota, extra = divmod(len(partitions), len(owned))
     by_size = sorted(owned, key=lambda member_id: -len(owned[member_id]))
     shares: dict[str, set[Partition]] = {}

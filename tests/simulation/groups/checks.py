@@ -1,6 +1,6 @@
-"""The oracles of groups: who owns what, what is committed, and that nobody misses a record.
+"""The oracles of groups: who owns what, what is committed, and that no record is skipped.
 
-Of who owns what while, and of epochs, see ownership.py.
+Ownership over time and epochs are checked in ownership.py.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def _generation_end(evidence: GroupEvidence, commit: Commit) -> int:
 
 
 def _epoch_end(evidence: GroupEvidence, commit: Commit) -> int:
-    """Here each member has an epoch of its own. It is over when the member has another one, or
-    when somebody else was given the partition."""
+    """Here each member has its own epoch. It ends when the member gets another one, or when another
+    member was given the partition."""
     since = evidence.last_loss(commit.asked)
     ends = [
         told.answered
@@ -135,7 +135,7 @@ def _epoch_end(evidence: GroupEvidence, commit: Commit) -> int:
 
 
 def _zombies(evidence: GroupEvidence) -> list[str]:
-    """Whoever slept through a rebalance must not commit any more (KIP-62)."""
+    """A member that slept through a rebalance must not commit any more (KIP-62)."""
     return [
         f"groups: {commit.group} took a commit of generation {commit.generation} after its end"
         for commit in evidence.commits

@@ -2,7 +2,8 @@
 
 A member's claim to a partition begins when it takes it up and ends when it lets go, dies or is told
 that it is out. The broker may take it away before only as the protocol says: when the member was
-silent for its session, or took too long to do what it was told. Nobody else may take it up earlier.
+silent for its session, or took too long to do what it was told. No other member may take it up
+earlier.
 """
 
 from __future__ import annotations

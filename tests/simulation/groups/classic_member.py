@@ -129,8 +129,8 @@ class ClassicMember:
             await self.reader.commit()
             self.reader.drop(surplus)
         self.reader.take(assigned, asked, self._lease_s)
-        # A static member gets what its former life had, without a round. What that one had to let
-        # go of has been promised to somebody, who waits for this one to join again.
+        # A static member gets what its former incarnation had, without a round. What that one had
+        # to give up is promised to another member, which waits for this one to join again.
         is_heir = self._is_first and self.me.instance_id is not None and self.terms.is_cooperative
         self._is_first = False
         return not (surplus or is_heir)
@@ -181,7 +181,7 @@ class ClassicMember:
         return code is ErrorCode.NONE
 
     async def _leave(self) -> None:
-        """Once, politely; a session that nobody renews ends by itself."""
+        """Leave once; a session that is not renewed ends by itself."""
         self.reader.drop()
         me = self.me
         if not me.member_id:

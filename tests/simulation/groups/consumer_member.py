@@ -115,7 +115,7 @@ class ConsumerMember:
                 self._look(await self.reader.commit())
 
     def _look(self, code: ErrorCode) -> None:
-        """Whoever was outdated in a commit asks what it is now."""
+        """A member whose commit was refused as outdated asks for its epoch."""
         if code in OUTDATED or code is ErrorCode.FENCED_INSTANCE_ID:
             self._beat_ms = self.client.ports.clock.now_ms()
         elif code is not ErrorCode.NONE and code not in COORDINATION:
@@ -204,7 +204,8 @@ class ConsumerMember:
         self._take_up()
 
     def _take_up(self) -> None:
-        """What it was told to own, also while nobody answers: a thread of a client does that."""
+        """Take up the assigned partitions, also while no broker answers: a client's thread does
+        that."""
         clock = self.client.ports.clock
         if self._wanted >= self.reader.owned and clock.now_ms() >= self._act_ms:
             self.reader.take(self._wanted, self._asked, self._lease_s)

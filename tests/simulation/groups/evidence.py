@@ -81,7 +81,8 @@ class GroupEvidence:
     """Filled by members and auditors, read by the checkers afterwards.
 
     ``durable``: the offsets topic promises an fsync before each answer. ``owned`` is of classic
-    groups that nobody of the newer protocol joins; in others generations do not count rounds."""
+    groups without members of the newer protocol; in others generations do not count rounds.
+    """
 
     def __init__(
         self, history: History, now_s: Callable[[], float], *, durable: bool = False

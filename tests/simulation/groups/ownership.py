@@ -37,10 +37,12 @@ def overlapping_claims(evidence: GroupEvidence) -> list[str]:
 
 
 def epochs_that_went_back(evidence: GroupEvidence) -> list[str]:
-    """A member whose epoch goes back is fenced for nothing; a group's that goes back is two groups.
+    """A member whose epoch goes back is fenced without cause; a group whose epoch goes back is two
+    groups.
 
-    A group that nobody is in loses its epoch where the next one to join speaks the other protocol,
-    so in groups with both a member's own epochs are compared alone."""
+    An empty group loses its epoch when the next member to join speaks the other protocol, so in
+    groups with both only a member's own epochs are compared.
+    """
     by_group: dict[str, list[Told]] = defaultdict(list)
     for told in evidence.told:
         by_group[told.group].append(told)

@@ -39,8 +39,8 @@ SETTLE_S = 45.0
 FETCH_VERSION = 5
 KINDS = (Kind.CLASSIC, Kind.CONSUMER, Kind.CONSUMER, Kind.MIXED, Kind.MIXED)
 SESSION_SETTING = "group.consumer.session.timeout.ms"
-# The third is longer than some sessions and shorter than a client's patience with an answer:
-# whoever wakes up then goes on as if nothing had been.
+# The third is longer than some sessions and shorter than a client's patience with an answer: a
+# member that wakes up then goes on as before.
 SLEEPS_S = (0.1, 1.0, 2.7, 6.0)
 SPIKE_MS_MAX = 200.0
 DISTURBANCE_S = (0.7, 2.0)
@@ -48,7 +48,7 @@ DISTURBANCES = ("_kill", "_stop", "_sleep", "_sleep")
 
 
 class Seat(NamedTuple):
-    """A place in a group and the machine of whoever sits there."""
+    """A membership slot in a group and the machine of the member that holds it."""
 
     terms: Terms
     instance_id: str | None
@@ -217,7 +217,7 @@ class GroupsOfOneBroker(SingleBroker):
         return found is not None and found.group_state == "Stable" and len(found.members) == count
 
     def _tell_holders(self) -> None:
-        """Who has what, for whoever looks at the seed."""
+        """Report which member has which partitions, for the reader of the seed's log."""
         for seat in self._seats:
             held = sorted(self.evidence.claims.held.get(seat.node.name, ()))
             self.world.report(f"{seat.node.name} has {held}")

@@ -156,7 +156,7 @@ def test_who_has_read_lost_records_goes_on_behind_them() -> None:
 
 
 def test_two_owners_at_the_same_time_are_found() -> None:
-    """Letting go comes before taking up, whoever says so first."""
+    """A partition is given up before it is taken up, whichever member reports first."""
     story = Story()
     story.takes("a")
     story.claims.drop("a", [P])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.client import ClusterClient
     from tests.simulation.world.random import SimRandom
 
-# With these the outcome is open, or nothing has happened: ask again, perhaps somebody else.
+# With these the outcome is open, or nothing has happened: retry, perhaps with another broker.
 COME_AGAIN = RETRIABLE | {ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS}
 FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 # The transaction cannot be committed any more.
@@ -88,7 +88,7 @@ class Coordinators:
     async def ask(
         self, kind: CoordinatorKind, key: str, message: object, api_key: ApiKey, api_version: int
     ) -> Any | None:
-        """One try; None when the outcome is unknown, or nobody could be asked."""
+        """One try; None when the outcome is unknown, or no broker could be asked."""
         if self._forgets and self._client.random.chance(self._forgets):
             self.forget(kind, key)
             self._client.disconnect()
@@ -107,7 +107,7 @@ class Coordinators:
         self._known.pop((kind, key), None)
 
     async def find(self, kind: CoordinatorKind, key: str) -> int | None:
-        """Who it is, None if nobody says. Raises Gone."""
+        """Id of the coordinator, None if it is unknown. Raises Gone."""
         known = self._known.get((kind, key))
         if known is not None:
             return known

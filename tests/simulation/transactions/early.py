@@ -1,9 +1,9 @@
 """Records that were shown to committed readers before the end of their transaction was replicated
-(hazard T-17): whoever leads next may not have that end, and the transaction is open again.
+(hazard T-17): the next leader may not have that end, and the transaction is open again.
 
-The verdict is in its coordinator's log by then, so no history tells; offsets do. A marker lies at
-its place for good once the high watermark has passed it, and who was shown what it ends was told a
-watermark beyond it.
+The verdict is in its coordinator's log by then, so a history does not show this; offsets do. A
+marker is final once the high watermark has passed it, and a reader that was given the records it
+ends was given a high watermark beyond it.
 """
 
 from __future__ import annotations

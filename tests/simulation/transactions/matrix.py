@@ -1,6 +1,6 @@
 """The matrix of coordinator kills: one small pipeline, whose coordinator dies at one given point.
 
-``points_of`` tells the points of a run in which nobody dies; ``run`` strikes at one of them.
+``points_of`` lists the points of a run without kills; ``run`` strikes at one of them.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def draw_transaction_options(seed: int, chaos_s: float | None = None) -> Transac
     if not second:
         faults = tuple(random.sample(SUDDEN_FAULTS, 1 + random.below(3)))
     return TransactionOptions(
-        # Nobody reads what retention or an unclean election has taken away.
+        # No reader sees what retention or an unclean election has taken away.
         cluster._replace(
             replicas=3,
             min_insync=2,

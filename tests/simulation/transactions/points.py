@@ -1,8 +1,8 @@
 """The moments of a transaction at which its coordinator may die: before and after each request,
 each record of ``__transaction_state`` and each marker.
 
-They are counted as they are come by, so a run in which nobody dies tells how many there are; a run
-that strikes at each of them in turn is the matrix of coordinator kills.
+They are counted as they are reached, so a run without kills gives their number; a run that strikes
+at each of them in turn is the matrix of coordinator kills.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Points:
         self._producer_id = -1
 
     def at(self, name: str) -> None:
-        """Somebody has come to a point."""
+        """Count a point that was reached, and strike at the target."""
         if not self.is_counting:
             return
         number = len(self.passed)

@@ -31,7 +31,7 @@ class Stragglers:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def send(self, node_id: int, late: Late) -> bool:
-        """Put it on its way; False where nobody could be reached."""
+        """Send the request late; False when no broker could be reached."""
         client = self._client
         address = client.address_of(node_id)
         if address is None:

@@ -151,7 +151,7 @@ class Strikes:
         task.add_done_callback(self._tasks.discard)
 
     def _hold(self, name: str, peers: set[str]) -> None:
-        """What is on its way to other brokers; clients would give up and ask somebody else."""
+        """Hold data for other brokers only; clients would give up and ask another broker."""
         delay_s = self._random.choice(HOLDS_S)
         for socket in self._world.net.host(name).sockets:
             if socket.peer.host in peers:

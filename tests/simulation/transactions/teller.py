@@ -283,7 +283,7 @@ class Teller:
         node_id = await self.client.leader_of(partition)
         late = Late(request, ApiKey.PRODUCE, self.versions.produce)
         if node_id is not None and await self._stragglers.send(node_id, late):
-            # In the same epoch nobody could tell it from what comes next (KIP-890).
+            # In the same epoch a broker could not tell it from what comes next (KIP-890).
             self._is_spoiled = True
             raise Doomed
 

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 class Habits(NamedTuple):
-    """How often something is done, between 0 and 1. ``aborts``: of its own will. ``late_ends``:
-    EndTxn is held up on one connection and repeated on another. ``late_produces``: a Produce is
-    held up, its sender gives the transaction up. ``deaf``: the answer to a Produce is taken for
-    lost, and the transaction given up. ``dwell_ms``: between two requests of a transaction.
-    ``forgets``: before it asks a coordinator, it asks anybody who that is."""
+    """How often something is done, between 0 and 1. ``aborts``: the client decides to abort.
+    ``late_ends``: EndTxn is held up on one connection and repeated on another. ``late_produces``: a
+    Produce is held up, its sender gives the transaction up. ``deaf``: the answer to a Produce is
+    taken for lost, and the transaction given up. ``dwell_ms``: between two requests of a
+    transaction. ``forgets``: look up the coordinator again before a request."""
 
     aborts: float = 0.15
     late_ends: float = 0.0

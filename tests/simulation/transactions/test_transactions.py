@@ -35,8 +35,8 @@ def failures(seeds: range, reached: Counter[str], chaos_s: float | None = None) 
 
 @pytest.mark.requirement("TXN-02", "TXN-03", "TXN-29", "TXN-30", "TXN-31", "TXN-33")
 def test_transactions_are_atomic_under_chaos() -> None:
-    """What is committed is read by all, once and whole, and what is aborted by nobody; whoever
-    dies, sleeps, or has a rival meanwhile."""
+    """Committed records are read by all readers, once and whole, aborted ones by none, whichever
+    process is killed, is paused or has a rival."""
     reached: Counter[str] = Counter()
     found = failures(range(SEEDS), reached, SHORT_S)
 

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 class DiskProfile(NamedTuple):
-    """How this seed's disk behaves when nobody disturbs it."""
+    """How this seed's disk behaves without faults."""
 
     fsync_ms: float = 2.0
     name_operation_ms: float = 0.2

@@ -98,8 +98,8 @@ class Inode:
         self._sizes = [(0, sync.size_bytes), *self._sizes[sync.sizes_seen :]]
 
     def fail_sync(self) -> None:
-        """The write-back failed: pages are clean in memory, gone on the disk, and nobody will
-        be told again (hazard S-09). Sizes belong to the journal and are kept."""
+        """The write-back failed: pages are clean in memory, gone on the disk, and no later fsync
+        reports it (hazard S-09). Sizes belong to the journal and are kept."""
         for page, before in self._before.items():
             self._ghosts.setdefault(page, before)
         self._before.clear()

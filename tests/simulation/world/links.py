@@ -20,7 +20,7 @@ _HEAD = Struct(">di")
 
 
 class NetProfile(NamedTuple):
-    """How this seed's network behaves when nobody disturbs it."""
+    """How this seed's network behaves without faults."""
 
     latency_ms: float = 0.2
     spike_probability: float = 0.01
@@ -92,7 +92,7 @@ class Links:
         self._stalled[stream] = None
 
     def cut(self, source: str, target: str) -> None:
-        """Drop every packet in that direction; nobody is told."""
+        """Drop every packet in that direction, without an error at either end."""
         self._cut.add((source, target))
 
     def heal(self, source: str, target: str) -> None:

@@ -251,9 +251,10 @@ class SimLoop(asyncio.BaseEventLoop):
             self._cancelled_timers = 0
 
     def _run_once(self) -> None:
-        """Turn after turn until somebody stops the loop.
+        """Run turns until the loop is stopped.
 
-        HOT: a third of what a run costs."""
+        HOT: a third of what a run costs.
+        """
         self._turn()
         while not self._stopping:
             self._turn()

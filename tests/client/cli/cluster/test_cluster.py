@@ -67,7 +67,7 @@ async def test_a_broker_that_does_not_answer_is_marked() -> None:
 
 
 def test_users_topics_come_first_and_internal_ones_are_counted() -> None:
-    """Fifty lines about offsets would hide the one that somebody is looking for."""
+    """Fifty lines about the offsets topic would hide the topic that the operator is looking for."""
     offsets = view("__consumer_offsets", 50, leader=-1, is_internal=True)
     parts = list(offsets.partitions.values())
     parts[0] = replace(parts[0], leader_id=1)

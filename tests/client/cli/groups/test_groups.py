@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def member(broker: str, group: str, topic: str, instance: str | None = None) -> Iterator[Consumer]:
-    """Somebody who has joined and reads."""
+    """A foreign consumer that has joined the group and reads."""
     settings = {
         "bootstrap.servers": broker,
         "group.id": group,

@@ -81,7 +81,7 @@ def test_figures_are_text_and_json() -> None:
 
 
 class Terminal(io.StringIO):
-    """A stream that somebody looks at."""
+    """An output stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -150,7 +150,7 @@ async def test_every_codec_can_be_chosen(toy: ToyCluster, codec: str) -> None:
 async def test_a_mistake_gets_one_sentence_and_a_status(
     toy: ToyCluster, arguments: list[str], status: int, expected: str
 ) -> None:
-    """A traceback helps nobody who has mistyped a name."""
+    """A traceback does not help a user who has mistyped a name."""
     toy.add_topic("t")
     address = [] if "-b" in arguments or status == 2 else ["-b", toy.bootstrap]
 
@@ -164,7 +164,7 @@ async def test_a_mistake_gets_one_sentence_and_a_status(
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
 async def test_an_unreachable_broker_gets_one_sentence(toy: ToyCluster, verb: str) -> None:
-    """And at once: nobody waits a minute to learn that he mistyped a port."""
+    """The command fails at once, so that a mistyped port does not cost a minute of waiting."""
     address = toy.bootstrap
     toy.close()
 

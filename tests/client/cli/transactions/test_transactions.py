@@ -54,7 +54,7 @@ def trusting() -> Iterator[str]:
 
 @contextmanager
 def open_transaction(broker: str, name: str, topic: str) -> Iterator[Producer]:
-    """Somebody who has sent a record and does not go on."""
+    """A foreign producer that has sent one record and leaves its transaction open."""
     producer = Producer(
         {"bootstrap.servers": broker, "transactional.id": name, "transaction.timeout.ms": 60_000}
     )
@@ -93,7 +93,7 @@ def hang(broker: str, topic: str, producer_id: int) -> None:
 
 
 def make(ottla: Ottla, broker: str, topic: str) -> None:
-    """A topic with one record that everybody sees."""
+    """A topic with one record outside of any transaction."""
     ottla("topics", "create", topic, "-p", "2", "-b", broker)
     assert ottla("produce", topic, "-p", "0", "-b", broker, stdin=b"plain\n").status == 0
 
@@ -207,7 +207,7 @@ def test_what_does_not_exist_is_told_in_a_sentence(
     "arguments", [("blame", "topic"), ("blame", "t:0,1"), ("abort", ":0"), ("list", "--id", "(")]
 )
 def test_what_cannot_be_meant_is_refused(ottla: Ottla, arguments: tuple[str, ...]) -> None:
-    """Before anybody is asked."""
+    """The command refuses it before it sends a request."""
     ended = ottla("transactions", *arguments)
 
     assert ended.status == 2

@@ -68,7 +68,8 @@ WANTED = st.dictionaries(
 def check_complete(
     found: Result, wanted: Mapping[str, Sequence[str]], counts: Mapping[str, int]
 ) -> None:
-    """Everything that somebody wants is given to one member that wants it."""
+    """Check that each partition of a wanted topic goes to exactly one member that wants the
+    topic."""
     assert set(found) == set(wanted)
     given = sorted(one for held in found.values() for one in held)
     expected = sorted(

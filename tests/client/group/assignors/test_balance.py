@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
     @property
     def existing(self) -> list[TopicPartition]:
-        """What somebody wants."""
+        """Partitions of topics that at least one member subscribes to."""
         return [
             TopicPartition(topic, number)
             for topic, count in self.counts.items()
@@ -95,7 +95,7 @@ def test_members_that_want_the_same_move_as_little_as_an_even_spread_needs(case:
 @settings(deadline=None, max_examples=60)
 @given(cases(alike=False))
 def test_no_other_division_is_more_even(case: Case) -> None:
-    """Whatever subscriptions are: nobody has work that another could take off its hands."""
+    """Whatever the subscriptions are, no member has a partition that moving would even out."""
     assert case.cost(case.solved())[0] == case.best()[0]
 
 
@@ -110,7 +110,7 @@ def test_sizes_differ_by_one_at_most(case: Case) -> None:
 
 @given(cases(alike=False, count_max=12))
 def test_nothing_moves_when_nothing_has_changed(case: Case) -> None:
-    """A rebalance for somebody's heartbeat must not cost anything."""
+    """A rebalance without any change in the group must not move a partition."""
     chosen = case.solved()
 
     assert Case(case.counts, case.wanted, chosen).solved() == chosen
@@ -147,7 +147,7 @@ def test_a_chain_of_members_hands_along_what_one_could_not_give_directly() -> No
 
 
 def test_large_groups_are_divided_at_once() -> None:
-    """The leader computes while everybody waits: its own session runs, too."""
+    """The other members wait while the leader computes, and its own session timeout is running."""
     wanted = {f"m{number:04}": frozenset({"t"}) for number in range(1_000)}
     owners = {TopicPartition("t", number): f"m{number % 10:04}" for number in range(10_000)}
 

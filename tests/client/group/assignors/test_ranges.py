@@ -40,7 +40,7 @@ def test_members_without_a_known_topic_get_nothing_and_an_answer() -> None:
 
 
 def test_a_member_that_speaks_nonsense_does_not_stop_the_others() -> None:
-    """The leader would fail for one member's fault, and so would whoever leads next."""
+    """One member's malformed subscription would otherwise fail each leader in turn."""
     assignor = RangeAssignor()
     members = {"good": assignor.subscription(["t"], [], -1, None), "bad": b"\0"}
 
@@ -51,7 +51,7 @@ def test_a_member_that_speaks_nonsense_does_not_stop_the_others() -> None:
 def test_every_topic_is_divided_completely_and_evenly(
     wanted: dict[str, list[str]], counts: dict[str, int]
 ) -> None:
-    """Nobody's partition is forgotten or given twice, and runs are of neighbours."""
+    """No partition is forgotten or assigned twice, and each member's run is contiguous."""
     found = divide(RangeAssignor(), wanted, counts)
 
     check_complete(found, wanted, counts)
@@ -85,7 +85,7 @@ def test_members_read_from_their_own_rack_where_that_stays_even() -> None:
 
 
 def test_racks_change_nothing_where_replicas_are_everywhere() -> None:
-    """Then everybody reads near in any case, and runs of neighbours are what people expect."""
+    """With replicas in every rack all reads are local, and users expect contiguous runs."""
     found = near(RangeAssignor(), {"C0": "x", "C1": "y"}, ["xy", "xy", "xy", "xy"])
 
     assert found == {"C0": ["tp0", "tp1", "up0", "up1"], "C1": ["tp2", "tp3", "up2", "up3"]}

@@ -32,7 +32,7 @@ def test_the_documented_example_of_unequal_subscriptions_comes_out() -> None:
 def test_everything_is_given_to_one_member_that_wants_it(
     wanted: dict[str, list[str]], counts: dict[str, int]
 ) -> None:
-    """Nobody's partition is forgotten or given twice."""
+    """No partition is forgotten or assigned twice."""
     check_complete(divide(RoundRobinAssignor(), wanted, counts), wanted, counts)
 
 

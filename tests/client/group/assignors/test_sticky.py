@@ -85,7 +85,7 @@ def test_the_documented_example_of_unequal_subscriptions_comes_out() -> None:
 def test_everything_is_given_to_one_member_that_wants_it(
     wanted: dict[str, list[str]], counts: dict[str, int]
 ) -> None:
-    """Nobody's partition is forgotten or given twice."""
+    """No partition is forgotten or assigned twice."""
     check_complete(divide(StickyAssignor(), wanted, counts), wanted, counts)
 
 
@@ -104,7 +104,7 @@ def test_a_member_of_an_older_generation_claims_in_vain() -> None:
 
 
 def test_of_two_claims_of_one_generation_neither_counts() -> None:
-    """One of the two is wrong, and nobody can say which."""
+    """One of the two claims is wrong, and the leader cannot tell which."""
     claims = [OwnedClaim("a", partitions("tp0 tp1"), 4), OwnedClaim("b", partitions("tp0"), 4)]
 
     assert rightful_owners(claims) == {TopicPartition("t", 1): "a"}
@@ -150,7 +150,7 @@ class CooperativeGroup:
         }
 
     def rebalance(self, wanted: Mapping[str, Sequence[str]]) -> bool:
-        """One generation; True when somebody has to join again since it gave something up."""
+        """Run one generation; True when a member gave a partition up and has to join again."""
         self.generation += 1
         found = self.assignor.assign(self.subscriptions(wanted), self.counts)
         before = {member_id: self.held.get(member_id, frozenset()) for member_id in found}
@@ -167,7 +167,7 @@ class CooperativeGroup:
         return any(before[member_id] - self.held[member_id] for member_id in found)
 
     def settle(self, wanted: Mapping[str, Sequence[str]]) -> int:
-        """Rebalance until nobody has to join again, and count."""
+        """Rebalance until no member has to join again; return the number of rounds."""
         count = 1
         while self.rebalance(wanted):
             count += 1

@@ -1,4 +1,4 @@
-"""Jobs that somebody ends: in order, with a sentence, and with the exit status of a signal."""
+"""Jobs that a signal ends: cleanly, with a sentence, and with the exit status of the signal."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def lasting(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 @pytest.fixture(autouse=True)
 def survivor() -> Iterator[None]:
-    """A signal that comes when nobody waits for one any more does not end all tests."""
+    """Ignore signals that arrive after their test, so that they do not end the test run."""
     heard = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {one: signal.signal(one, lambda *_: None) for one in heard}
     yield

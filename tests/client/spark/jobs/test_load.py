@@ -158,7 +158,7 @@ def test_a_load_is_done_again_from_a_time_on(lake: Lake) -> None:
 
 
 def test_a_load_from_a_later_time_leaves_nothing_out_before_it(lake: Lake) -> None:
-    """Nobody has loaded these yet, and no later load would: it goes on behind this one."""
+    """These records are not loaded yet, and a later load would start behind this one."""
     lake.fill(range(4), hour=1)
     lake.load()
     lake.fill(range(4, 8), hour=2)
@@ -191,7 +191,7 @@ def test_a_load_has_what_is_committed(lake: Lake) -> None:
 
 
 def test_a_topic_that_was_made_anew_is_not_the_one_that_was_loaded(lake: Lake) -> None:
-    """It has more records than the old one had: by its offsets nobody would notice."""
+    """The new topic has more records than the old one, so offsets alone do not reveal it."""
     lake.fill(range(4))
     lake.load()
     with Admin(lake.broker) as admin:
@@ -246,7 +246,7 @@ def test_a_load_stops_at_a_time(lake: Lake) -> None:
 
 
 def test_what_is_gone_before_it_was_loaded_is_told(lake: Lake) -> None:
-    """A hole that nobody hears of is found when it is too late."""
+    """Lost records must be reported at once, not when they are missed."""
     lake.fill(range(4))
     lake.load()
     lake.fill(range(4, 20))

@@ -50,7 +50,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 def test_a_driver_killed_while_it_writes_leaves_no_row_twice(
     spark: SparkSession, broker: str, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    """It is run again by whoever runs it every hour."""
+    """The scheduler runs the load again every hour."""
     topic, place = new_topic(3), tmp_path / "lake"
     for part in range(3):
         fill(broker, topic, RECORDS_PER_PARTITION, 3, first=part * RECORDS_PER_PARTITION)

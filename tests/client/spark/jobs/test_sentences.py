@@ -1,4 +1,4 @@
-"""What somebody reads when a job fails: a sentence, and soon."""
+"""What a user reads when a job fails: one sentence, and soon."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_mistake_is_a_sentence_before_spark_is_started(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Half a minute later somebody is doing something else."""
+    """Starting Spark takes half a minute, and the user may not be watching by then."""
 
     def start(*_: object) -> None:
         raise AssertionError("Spark is started")
@@ -123,7 +123,7 @@ def test_settings_of_spark_are_read_from_the_command_line() -> None:
 def test_where_a_stream_goes_is_made_like_where_it_comes_from(
     broker: str, new_topic: Callable[..., str]
 ) -> None:
-    """The command of the page works as it stands, also where nobody has made the topic."""
+    """The command in the documentation works without creating the topic first."""
     few, many = new_topic(2), new_topic(5)
     words = ("--topics", f"{few},{many}", "--to", f"{few}-out", "--checkpoint", "/x")
     arguments = parser().parse_args(["transform", *words, "-b", broker])

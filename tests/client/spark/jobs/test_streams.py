@@ -53,7 +53,7 @@ def test_topics_are_copied_to_another_cluster(
 def test_a_copy_does_not_squeeze_partitions_together(
     broker: str, new_topic: Callable[..., str]
 ) -> None:
-    """Order by key would be lost without anybody hearing of it."""
+    """Order by key would be lost silently."""
     topic = new_topic(3)
     with memory_broker() as other:
         with Admin(other) as admin:
@@ -117,7 +117,7 @@ def test_what_was_aborted_is_neither_copied_nor_counted(
 def test_a_view_from_the_future_does_not_make_all_others_late(
     spark: SparkSession, broker: str, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    """One clock that is wrong would stop the counting for everybody, in silence."""
+    """One wrong clock would move the watermark and stop the counting silently."""
     topic, told = new_topic(1, **KEPT), new_topic(1)
     view = {"member": "ann", "page": "/a"}
     send(broker, topic, [(1, {**view, "at": "2199-01-01T00:00:00Z"}), (2, view)])

@@ -25,7 +25,7 @@ def view(member: str, page: str) -> dict[str, Any]:
 def test_a_news_feed_has_the_newest_of_those_one_follows(
     spark: SparkSession, broker: str, new_topic: Callable[..., str]
 ) -> None:
-    """Whom somebody follows is a table that changes: the last word counts."""
+    """The accounts that a member follows are a table that changes: the last entry counts."""
     pipeline = example("pipelines/news_feed")
     activities, follows = new_topic(**KEPT), new_topic(**KEPT)
     done = [("ann", "likes", "a"), ("bob", "likes", "b"), ("cid", "posts", "c")]

@@ -184,11 +184,11 @@ class Driver:
         return False
 
     def check_excuse(self) -> None:
-        """It has failed by itself, which is right only of Spark itself, on a machine that is too
-        busy for it: nothing of ours is in what it tells. Whoever kills drivers starts another."""
+        """Check that a job which failed by itself did so in Spark's code, on an overloaded machine:
+        no frame of ours is in its output."""
         told = "\n".join(self.told)
         if self._process.wait(STOP_WAIT_S) < 0:
-            # By a signal that nobody here has sent: the machine was out of memory.
+            # By a signal that no test has sent: the machine was out of memory.
             return
         assert "failed" in told, f"it ended without a word of why: {told}"
         assert not re.search(OUR_CODE, told), told
@@ -229,5 +229,5 @@ def _of_session(session_id: int, words: str) -> list[int]:
 
 
 def pause(chance: random.Random, longest_s: float) -> None:
-    """For a moment within a micro-batch that nobody can tell before."""
+    """Wait for a random moment within a micro-batch."""
     time.sleep(chance.uniform(0, longest_s))

@@ -62,7 +62,7 @@ class Standalone:
         self._end()
 
     def environment(self) -> dict[str, str]:
-        """Of whoever submits."""
+        """Environment of the submitting process."""
         return {**os.environ, "SPARK_HOME": str(self.home), "SPARK_LOCAL_IP": HERE}
 
     def submit(self, script: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -46,7 +46,7 @@ class Pipeline:
         )
 
     def _on_change(self, _consumer: Any, _partitions: Any) -> None:
-        # Whoever has them now begins where the group has committed.
+        # Their next owner begins where the group has committed.
         self._read.clear()
 
     def step(self) -> None:

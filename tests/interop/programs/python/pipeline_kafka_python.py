@@ -13,8 +13,8 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.interop.programs.python.pipelining import Leaving, Orders, Positions, place_of, tell
 
-# It forgets the request that it wanted to send to a coordinator which could not be reached, and
-# then waits for ever: whoever runs it in earnest has to watch it.
+# It forgets the request that it wanted to send to an unreachable coordinator, and then waits for
+# ever: in production a supervisor has to watch for this.
 HUNG_S = 15.0
 
 

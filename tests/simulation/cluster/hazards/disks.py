@@ -1,4 +1,4 @@
-"""Bugs about disks that fill up: by directories that nobody removes, or under a leader."""
+"""Bugs about disks that fill up: through directories that are never removed, or under a leader."""
 
 from __future__ import annotations
 

@@ -22,6 +22,6 @@ def run(seed: int, hazard: str, chaos_s: float | None = None) -> Outcome:
 
 
 def run_sound(seed: int, hazard: str, chaos_s: float | None = None) -> Outcome:
-    """The same options without the bug: what is found then is a bug that nobody has put there."""
+    """Run the same options without the bug: a failure then is a real bug, not the planted one."""
     options = HAZARDS[hazard].mix(draw_cluster_options(seed, chaos_s))
     return ClusterRun(seed, options).run()

@@ -94,7 +94,8 @@ def taking_over(options: ClusterOptions) -> ClusterOptions:
 
 
 def expanding(options: ClusterOptions) -> ClusterOptions:
-    """Whoever is being added falls behind, the leader does not hear that it was, and goes."""
+    """The replica that is being added falls behind; the leader does not hear that it was added, and
+    dies."""
     small = few(options, "strike_expansion", "kill", "cut_peer")
     return small._replace(fault_mean_ms=500.0, store=StoreProfile(commit_ms=20.0))
 

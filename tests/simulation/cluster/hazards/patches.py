@@ -110,7 +110,7 @@ def _counts_the_stored_set_only(_before: Any) -> Any:
 
 
 def _counts_members_only(_before: Any) -> Any:
-    """Without the second net, which waits for everybody that keeps up."""
+    """Without the second net, which waits for every follower that keeps up."""
 
     def counted_ends(self: Leading, _log_end_offset: int, _now_ms: float) -> list[int]:
         members = self.in_sync.maximal

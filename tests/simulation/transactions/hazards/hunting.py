@@ -22,7 +22,7 @@ def run(seed: int, hazard: str, chaos_s: float | None = None) -> Outcome:
 
 
 def run_sound(seed: int, hazard: str, chaos_s: float | None = None) -> Outcome:
-    """The same options without the bug: what is found then is a bug that nobody has put there."""
+    """Run the same options without the bug: a failure then is a real bug, not the planted one."""
     found = HAZARDS[hazard]
     mix = found.sound or found.mix
     outcome = TransactionsOfACluster(seed, mix(draw_transaction_options(seed, chaos_s))).run()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def few(options: TransactionOptions, *faults: str) -> TransactionOptions:
-    """Three brokers, two partitions that are much written to, nobody who dies by himself."""
+    """Three brokers, two partitions with much traffic, and no failures except planned ones."""
     cluster = options.cluster
     settings = {
         **cluster.settings,
@@ -76,14 +76,14 @@ def late_classic_ends(options: TransactionOptions) -> TransactionOptions:
 
 
 def late_produces(options: TransactionOptions) -> TransactionOptions:
-    """Produce arrives when its transaction has been given up, and nobody writes any more."""
+    """Produce arrives after its transaction was given up and its producer stopped writing."""
     small = classic(few(options))
     habits = small.habits._replace(late_produces=0.2, late_ms=400.0)
     return small._replace(habits=habits, pace_ms=100.0)
 
 
 def unverified(options: TransactionOptions) -> TransactionOptions:
-    """The same, with nobody asked whether there is a transaction."""
+    """The same, without verification that a transaction is open."""
     small = late_produces(options)
     settings = {**small.cluster.settings, "transaction.partition.verification.enable": "false"}
     return small._replace(cluster=small.cluster._replace(settings=settings))
@@ -117,8 +117,8 @@ def rolling(options: TransactionOptions) -> TransactionOptions:
 
 
 def killing(options: TransactionOptions) -> TransactionOptions:
-    """Whoever has just written a step of a transaction dies; what it has written gets no further
-    than its answer."""
+    """A broker that has just written a step of a transaction dies; what it has written is
+    replicated no further than its answer."""
     small = few(options)
     return small._replace(
         cluster=small.cluster._replace(net=NetProfile(latency_ms=10.0)),
@@ -127,7 +127,7 @@ def killing(options: TransactionOptions) -> TransactionOptions:
 
 
 def killing_coordinators(options: TransactionOptions) -> TransactionOptions:
-    """Of a coordinator that has just written, what it has written gets to nobody but the client."""
+    """What a coordinator has just written reaches only the client."""
     small = killing(options)
     strikes = StrikeOptions(chance=0.3, blows=("kill",), steps=(TRANSACTIONS_TOPIC,))
     return small._replace(strikes=strikes, readers=1)
