@@ -1,8 +1,8 @@
-"""``make bench``: runs every measurement and keeps it in benchmarks/results/.
+"""``make bench``: runs every measurement and keeps the results in benchmarks/results/.
 
-``python -m benchmarks NAME…`` runs some of them. Each prints its figures beside its aim and the
-limit that the same machine gave in the same run. Figures per core second are of the broker's own
-CPU time, which other work on the machine disturbs least; the load average stands with each result.
+``python -m benchmarks NAME…`` runs some of them. Each prints its results beside its target and the
+limit that the same machine gave in the same run. Results per core second count the broker's own CPU
+time, which other work on the machine disturbs least; the load average is kept with each result.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class BareServer:
 
 @contextmanager
 def bare_server(kind: str, size_bytes: int) -> Iterator[BareServer]:
-    """Serve in a process of its own."""
+    """Serve in a separate process."""
     command = [sys.executable, "-m", "benchmarks.bare", kind, str(size_bytes)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT

@@ -1,7 +1,7 @@
 """Python clients side by side: the same loads on one broker in one run.
 
-Each load runs in a process of its own, round after round, so that what disturbs one disturbs all;
-the median round counts. Beside records per second stands the client's own processor time per
+Each load runs in a separate process, round after round, so that what disturbs one disturbs all; the
+median round counts. Beside records per second it reports the client's own processor time per
 record, which other work on the machine disturbs least, and the limit: a bare socket client. What
 share of the limit a fast client reaches is looked at within each round.
 """

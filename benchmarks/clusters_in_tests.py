@@ -1,8 +1,8 @@
 """How long a test waits for its cluster, and what a test's requests cost in it.
 
-The first figures count from ``import ottla`` in a process of its own: what the first test of a run
-pays. Its modules are compiled already, as in what is installed. The others are what every later
-test pays.
+The first measurements count from ``import ottla`` in a new process: the cost of the first test of a
+run. Its modules are compiled already, as in an installed package. The others are the cost of every
+later test.
 """
 
 from __future__ import annotations

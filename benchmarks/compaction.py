@@ -149,7 +149,7 @@ def main(size_bytes: int) -> None:
     """Measure with the loop that a broker has, and keep the result."""
 
     def compaction() -> dict[str, float]:
-        """One run of the cleaner over a log; the loop's delay meanwhile (aim: p99 under 5 ms)."""
+        """Run the cleaner once over a log and measure the loop's delay (target: p99 under 5 ms)."""
         with (
             tempfile.TemporaryDirectory() as folder,
             asyncio.Runner(loop_factory=loop_factory()) as runner,

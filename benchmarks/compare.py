@@ -42,14 +42,14 @@ READY_TIMEOUT_S = 60.0
 
 
 class Figure(NamedTuple):
-    """What one number is called; ``more_is_better`` tells how it becomes a ratio."""
+    """The name of one measured number; ``more_is_better`` decides how it becomes a ratio."""
 
     name: str
     more_is_better: bool
 
 
 class Trial(NamedTuple):
-    """One load: its topic, what it sends, and which of its figures count."""
+    """One load: its topic, what it sends, and which of its results count."""
 
     name: str
     frame: bytes

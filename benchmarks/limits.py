@@ -1,4 +1,4 @@
-"""What this machine gives without a broker: the figure each measurement stands beside.
+"""What this machine achieves without a broker: the limit reported with each measurement.
 
 Two kinds: a file or a socket alone, and the least a server can do for the same load (bare.py).
 """

@@ -1,4 +1,4 @@
-"""The broker's own figures, each beside its aim and its limit from the same run."""
+"""Measurements of the broker alone, each with its target and its limit from the same run."""
 
 from __future__ import annotations
 

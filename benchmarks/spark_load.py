@@ -1,7 +1,7 @@
-"""One load in a Spark of its own: ``python spark_load.py '{"source": "ottla", ...}'``.
+"""One load in a separate Spark: ``python spark_load.py '{"source": "ottla", ...}'``.
 
-Prints what it saw as one line of JSON. Runs under another PySpark than ours, too, so it imports
-nothing of ours but the data source, and that only for its own loads.
+Prints its results as one line of JSON. Also runs under another PySpark than ours, so it imports
+nothing of ours but the data source, and that only for our own loads.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def family(process_id: int) -> Iterator[int]:
 
 
 def batches(spark: SparkSession, orders: dict[str, Any]) -> dict[str, float]:
-    """Read each topic again and again. The first read of all is of the time before everything is
-    warm; of the others the shortest counts."""
+    """Read each topic repeatedly. The very first read includes the warm-up; of the others the
+    shortest counts."""
     seen: dict[str, float] = {}
     for topic in orders["topics"]:
         frame = (
@@ -107,9 +107,9 @@ def _read(frame: DataFrame, broker: int) -> dict[str, float]:
 
 
 def stream(spark: SparkSession, orders: dict[str, Any]) -> dict[str, float]:
-    """Micro-batches with next to nothing in them, one after the other: the median of each phase,
-    in ms, and the CPU time of all processes for each. What Spark itself writes to the checkpoint is
-    apart. The first third is of the time before everything is warm."""
+    """Run nearly empty micro-batches one after the other: the median of each phase, in ms, and the
+    CPU time of all processes for each. What Spark itself writes to the checkpoint is listed apart.
+    The first third is warm-up."""
     reader = _with_options(spark.readStream.format(orders["source"]), orders)
     cold = orders["batches"] // 3
     with tempfile.TemporaryDirectory() as folder:

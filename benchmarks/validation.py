@@ -1,8 +1,8 @@
 """``python -m benchmarks validation``: what it costs to check records before they are acknowledged.
 
 Two topics of one broker in turns, one with ``ottla.validate.records=full`` and one with header, and
-the median over pairs of neighbours: a machine that is busy meets both. Beside it the time of the
-check alone, in this process, which tells differences of a per cent that loads cannot.
+the median over pairs of neighbours: a machine that is busy meets both. It also measures the check
+alone, in this process, which shows differences of one per cent that loads cannot.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One client under load in a process of its own, so that its processor time is its own."""
+"""One client under load in a separate process, so that its processor time can be measured."""

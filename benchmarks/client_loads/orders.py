@@ -1,4 +1,4 @@
-"""What a load is told, and how it says what it saw."""
+"""The parameters of a client load, and the report of its results."""
 
 from __future__ import annotations
 

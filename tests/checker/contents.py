@@ -67,7 +67,8 @@ def _torn(view: View) -> Iterator[Finding]:
     """The same for records without a known offset: of a transaction with a record that was read,
     the others must be read as well, once something later of their keys was."""
     for event in view.done:
-        # Sends that are no transaction come alone: what is unknown of one says nothing of another.
+        # Sends outside of transactions are independent: one unknown outcome says nothing of
+        # another.
         is_whole = event.kind is Kind.OK or event.call is Call.TXN
         if not is_whole or not view.must_be_there(event):
             continue

@@ -1,5 +1,5 @@
 """Cycles between transactions. Kafka isolates no writes, so cycles of writes alone (G0) are
-allowed; a cycle of who read from whom (G1c) is none that any order of commits explains."""
+allowed; no order of commits explains a cycle of reads (G1c)."""
 
 from __future__ import annotations
 

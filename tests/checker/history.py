@@ -5,7 +5,7 @@ unknown outcome, as is that of an invocation whose process died. A key is one pa
 unique per key, and no application ever sends one again: only client libraries repeat.
 
 A wrong ``FAIL`` hides losses and invents aborted reads, so only what certainly did not happen may
-be called that. A process that has lost its client goes on under a new name.
+be called that. A process that has lost its client continues under a new name.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def test_flawless_histories_are_good(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_one_record_that_vanishes_from_all_reads_is_found(seed: int) -> None:
-    """The needle in the haystack: everything else of the history is in order."""
+    """The rest of the history is correct, so the checker must not miss a single lost record."""
     events = perfect_story(seed, 1_000).events
     lost = next(
         sent for event in events[500:] if event.kind is OK for sent in event.sent if sent.offset

@@ -28,7 +28,7 @@ class View:
             event for event in history if event.kind is not Kind.INVOKE and event.moves_records
         ]
         self.invocation: dict[int, Event] = {}
-        # Invoked, and never heard of again: their outcome is unknown.
+        # Invoked without a later outcome: their outcome is unknown.
         self.unfinished = self._pair()
         self.writer: dict[tuple[Key, Value], Event] = {}
         self.readers: dict[tuple[Key, Value], list[Event]] = defaultdict(list)
@@ -40,7 +40,7 @@ class View:
             for sent in event.sent:
                 self.writer.setdefault((sent.key, sent.value), event)
         self.log: dict[Key, list[tuple[int, set[Value]]]] = {}
-        # A value that stands twice has two places.
+        # A value that is in the log twice has two positions.
         self.first_place: dict[Key, dict[Value, int]] = {}
         self.last_place: dict[Key, dict[Value, int]] = {}
         self._make_logs()

@@ -56,7 +56,7 @@ def apaches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apaches]:
 
 @pytest.fixture(autouse=True)
 def nothing_newer(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No client may ask for what the profile does not serve, whatever comes of it."""
+    """Fail a test whose client asks for a version that the profile does not serve."""
     if "apaches" not in request.fixturenames:
         yield
         return

@@ -56,7 +56,7 @@ NOT_ADMINISTRATION = {
     ApiKey.CONTROLLED_SHUTDOWN: "between brokers: a broker asks to be relieved",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "between brokers: where a follower's log parts from its leader",
 }
-# The files that an Admin is made of, and what they all stand on.
+# The files that implement Admin, and those that they use.
 FILES = (
     "client/admin.py",
     *(f"client/administration/{name}.py" for name in ("brokers", "features", "placements")),

@@ -140,7 +140,7 @@ async def test_keys_go_where_other_clients_put_them(
 
 
 async def test_a_group_divides_reads_and_commits(site: str, topic: str) -> None:
-    """Two members share the partitions; who comes later goes on after what was read."""
+    """Two members share the partitions; a later one continues after what was read."""
     group = f"g{topic}"
     async with ottla.Producer(site) as producer:
         for partition in (0, 1):

@@ -90,7 +90,7 @@ async def test_a_transaction_ends_although_its_coordinator_dies(three: ottla.Clu
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_a_group_reads_on_although_a_leader_dies(three: ottla.Cluster, protocol: str) -> None:
-    """Nothing is left out and, in a group that goes on, nothing is read twice."""
+    """No record is skipped and, in a group that stays, none is read twice."""
     where = new_topic(three)
     servers, topic = three.bootstrap_servers, where.topic
     config = ottla.ConsumerConfig(

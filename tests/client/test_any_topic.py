@@ -84,7 +84,7 @@ async def test_a_record_that_is_too_large_for_its_topic_is_refused(one: ottla.Cl
 
 
 async def test_a_topic_may_have_the_times_of_its_broker(one: ottla.Cluster) -> None:
-    """The producer is told of them, and readers see the same."""
+    """The producer gets the broker's timestamps, and readers see the same."""
     where = new_topic(one, message_timestamp_type="LogAppendTime")
     before_ms = int(time.time() * 1_000)
     async with ottla.Producer(one.bootstrap_servers) as producer:
@@ -113,7 +113,7 @@ async def test_partitions_that_are_added_are_written_to(one: ottla.Cluster) -> N
 
 
 async def test_a_topic_that_is_made_again_is_another(one: ottla.Cluster) -> None:
-    """Offsets begin anew, for producers and consumers that were there before as well."""
+    """Offsets start over, also for producers and consumers of the old topic."""
     where = new_topic(one)
     servers = one.bootstrap_servers
     async with (

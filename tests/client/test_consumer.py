@@ -31,7 +31,7 @@ def config(**changes: Any) -> ConsumerConfig:
 
 
 def fill(topic: ToyTopic, values: list[bytes], partition: int = 0) -> None:
-    """Append each value as a batch of its own; timestamps are 1000, 1001, ..."""
+    """Append each value as a separate batch; timestamps are 1000, 1001, ..."""
     log = topic.partitions[partition]
     for value in values:
         log.append(encode_batch([(1000 + log.next_offset, None, value, ())]))
@@ -110,7 +110,7 @@ async def test_a_batch_five_times_the_limit_is_fetched_with_a_doubled_limit(
 async def test_an_offset_out_of_range_is_reset_as_configured(
     toy: ToyCluster, policy: str, expected: bytes
 ) -> None:
-    """Retention has removed what the consumer wanted: go on at the first or at the last."""
+    """Retention has removed the wanted record: continue at the first or after the last."""
     topic = toy.add_topic("t")
     fill(topic, [b"%d" % number for number in range(6)])
     topic.partitions[0].start_offset = 3
@@ -194,7 +194,7 @@ async def test_a_time_after_the_last_record_is_the_end(toy: ToyCluster) -> None:
 
 
 async def test_a_moved_leader_is_followed(toy: ToyCluster) -> None:
-    """The old leader's answer is what tells the consumer to look again."""
+    """The old leader's answer makes the consumer refresh its metadata."""
     topic = toy.add_topic("t")
     fill(topic, [b"1", b"2"])
     refused = 0

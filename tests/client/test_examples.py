@@ -1,8 +1,8 @@
-"""The examples run as they stand, and say what they say that they print.
+"""The examples run unchanged and print the output that their comments show.
 
-Every script of ``examples`` is found here; one that needs a program of its own around it has its
-test in ``ELSEWHERE``. Lines with ``# ->`` in a script are its output: ``...`` stands for anything
-in a line, and on a line of its own for any number of them.
+Every script of ``examples`` is found here; one that needs another program around it has its test in
+``ELSEWHERE``. Lines with ``# ->`` in a script are its output: ``...`` stands for anything in a
+line, and on a line of its own for any number of them.
 """
 
 from __future__ import annotations

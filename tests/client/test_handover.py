@@ -50,7 +50,7 @@ async def left(cluster: ToyCluster) -> TransactionHandover:
 async def test_the_heir_commits_what_was_left_and_may_add_offsets(
     cluster: ToyCluster, heir: ClusterClient
 ) -> None:
-    """All that was sent counts, and of one position the last word."""
+    """All sent records count, and for each partition the last position."""
     taken = TakenOver(heir, config(), await left(cluster))
     before = only_log(cluster)
     await taken.send_offsets({INPUT: Committed(2)}, ConsumerGroupMetadata("g"))

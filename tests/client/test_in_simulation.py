@@ -104,7 +104,7 @@ def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> N
 
 
 def test_a_seed_is_one_history() -> None:
-    """A failure can be replayed only if the client adds no chance and no clock of its own."""
+    """A failure can be replayed only if the client uses no other randomness and clock."""
     digests = []
     for _ in range(2):
         story = Written(3)

@@ -78,7 +78,7 @@ async def topic(toy: ToyCluster) -> ToyTopic:
 
 
 def move(topic: ToyTopic, consumer: Consumer) -> None:
-    """The other broker leads now, and the consumer hears of it."""
+    """Move the leadership to the other broker and make the consumer refresh its metadata."""
     topic.partitions[0].leader_id = NEW
     topic.partitions[0].leader_epoch += 1
     consumer._cluster.mark_stale()

@@ -1,4 +1,4 @@
-"""What an application does wrong it is told in a sentence, in the call that does it."""
+"""Mistakes of an application are reported in a sentence, by the call that makes them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_topics_to_create_are_new_topics(toy: ToyCluster) -> None:
 
 
 async def test_a_broker_that_nobody_knows_is_named(toy: ToyCluster) -> None:
-    """A KeyError tells little."""
+    """A KeyError would not help the caller."""
     async with Admin(toy.bootstrap) as admin:
         with pytest.raises(RequestRefused, match="there is no broker 9, only 1"):
             await admin.describe_configs(ResourceType.BROKER, "9")

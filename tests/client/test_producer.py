@@ -139,7 +139,7 @@ async def test_a_refused_batch_is_retried_before_those_behind_it(
 
 
 async def test_a_moved_leader_is_followed(toy: ToyCluster) -> None:
-    """NOT_LEADER tells the producer to look again, and nothing is lost or stored twice."""
+    """NOT_LEADER makes the producer refresh its metadata; nothing is lost or stored twice."""
     toy.start(2)
     topic = toy.add_topic("t")
     async with Producer(toy.bootstrap, config()) as producer:
@@ -179,7 +179,7 @@ async def test_ten_thousand_records_take_few_requests(toy: ToyCluster) -> None:
 async def test_with_acks_0_a_record_is_delivered_as_soon_as_it_is_sent(
     toy: ToyCluster,
 ) -> None:
-    """There is no answer to wait for, no offset to tell, and no producer id to ask for."""
+    """There is no answer to wait for, no offset to return, and no producer id to ask for."""
     topic = toy.add_topic("t")
     async with Producer(toy.bootstrap, config(acks=0)) as producer:
         delivered = await (await producer.send("t", b"x"))
@@ -219,7 +219,7 @@ async def test_a_refused_record_fails_its_own_delivery_and_no_other(toy: ToyClus
 async def test_a_forgotten_sequence_is_reported_and_the_next_records_are_stored(
     toy: ToyCluster,
 ) -> None:
-    """An unclean election lost acknowledged records: the application hears of it, once."""
+    """An unclean election lost acknowledged records: the application gets one error."""
     topic = toy.add_topic("t")
     async with Producer(toy.bootstrap, config(linger_ms=0)) as producer:
         await (await producer.send("t", b"1"))
@@ -284,7 +284,7 @@ async def test_records_without_key_move_on_after_each_batch(toy: ToyCluster) -> 
 
 
 async def test_what_cannot_be_sent_is_refused_at_once(toy: ToyCluster) -> None:
-    """A mistake in the call is told where it is made, not in the background."""
+    """A mistake in a call is reported by the call, not in the background."""
     toy.add_topic("t")
     async with Producer(toy.bootstrap, config(request_bytes_max=1000)) as producer:
         with pytest.raises(RequestRefused, match="MESSAGE_TOO_LARGE"):

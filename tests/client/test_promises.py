@@ -169,7 +169,7 @@ async def test_a_producer_follows_a_leader_that_has_moved(quiet: ottla.Cluster) 
     asked = [sent.api_key for sent in net.sent]
     addresses = net.addresses(ApiKey.PRODUCE)
     assert addresses[0] == quiet.brokers[old].address
-    # More than once while the new one has not heard of it, either.
+    # More than once while the new leader does not know of its election yet, either.
     assert {*addresses[1:]} == {new}
     assert ApiKey.METADATA in asked[asked.index(ApiKey.PRODUCE) : len(asked) - 1]
 
@@ -223,7 +223,7 @@ async def test_a_send_to_a_partition_that_is_down_is_tried_again_by_default(
 
 @pytest.mark.requirement("PRD-23")
 def test_a_blocking_producer_raises_when_its_tries_are_over(quiet: ottla.Cluster) -> None:
-    """The caller decides whether to go on, and can."""
+    """The caller decides whether to continue, and can."""
     where = new_topic(quiet)
     leader = quiet.leader(where.topic)
     # The first record of a topic may take a busy cluster longer than this one has.
@@ -246,7 +246,7 @@ def test_a_blocking_producer_raises_when_its_tries_are_over(quiet: ottla.Cluster
 async def test_a_producer_that_nobody_awaits_logs_the_loss_and_goes_on(
     quiet: ottla.Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What comes later is stored; the loss is told in the log."""
+    """Later records are stored; the log reports the loss."""
     where = new_topic(quiet)
     leader = quiet.leader(where.topic)
     async with ottla.Producer(quiet.bootstrap_servers) as patient:
@@ -348,7 +348,7 @@ async def as_member(
 async def test_positions_are_committed_by_themselves_or_by_a_call_alone(
     quiet: ottla.Cluster,
 ) -> None:
-    """A group that commits by itself goes on after what was read; another begins again."""
+    """With automatic commits a group continues after what was read; without, it starts over."""
     where = new_topic(quiet)
     async with ottla.Producer(quiet.bootstrap_servers) as producer:
         await producer.send(where.topic, b"x")

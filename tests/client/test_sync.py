@@ -1,4 +1,4 @@
-"""The blocking clients, against a broker in a process of its own."""
+"""The blocking clients, against a broker in a separate process."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def topic(broker: str) -> str:
 
 @pytest.mark.parametrize("name", FACES)
 def test_the_blocking_face_is_the_one_that_would_be_written_now(name: str) -> None:
-    """A method that only one of them has, or with other parameters, is how twins drift apart.
-    ``python -m tests.sync_faces`` writes them anew."""
+    """A method or parameter that only one of the two APIs has would let them drift apart. ``python
+    -m tests.sync_faces`` regenerates the blocking one."""
     assert (FOLDER / f"{name}.py").read_text("utf-8") == file_text(name)
 
 
@@ -277,8 +277,8 @@ def test_what_a_callback_raises_comes_out_of_the_call() -> None:
 
 
 def test_what_an_interrupted_call_wants_done_in_the_end_is_done() -> None:
-    """A listener is told of what was assigned although it was interrupted in what was revoked; the
-    call, and every other of its consumer, waited for that."""
+    """A listener's ``on_assigned`` is called although ``on_revoked`` was interrupted; all calls of
+    the consumer wait for that."""
     told: list[str] = []
 
     def interrupted() -> None:

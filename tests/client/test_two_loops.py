@@ -48,7 +48,7 @@ def test_another_event_loop_is_refused(
     settings: dict[str, Any],
     call: Callable[[Any], Awaitable[object]],
 ) -> None:
-    """And where it belongs it goes on as if nothing had been."""
+    """In its own loop the client keeps working."""
 
     async def wrongly() -> None:
         async with asyncio.timeout(10):

@@ -36,7 +36,7 @@ def beyond(size_bytes: int) -> Columns:
 
 
 async def test_columns_that_cannot_be_written_fail_alone(toy: ToyCluster) -> None:
-    """They are looked into when their batch leaves; others of the partition go on in order."""
+    """They are checked when their batch leaves; others of the partition are sent in order."""
     topic = toy.add_topic("t")
     async with Producer(toy.bootstrap, config()) as producer:
         before = await producer.send("t", b"before", partition=0)

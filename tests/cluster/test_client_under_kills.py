@@ -63,7 +63,7 @@ class Told(NamedTuple):
 
 
 class Watch:
-    """The program, as its lines tell of it."""
+    """The state of the program, read from its output."""
 
     def __init__(self, program: Member) -> None:
         self.program = program

@@ -98,7 +98,7 @@ def test_partition(cluster: Cluster) -> None:
 
 
 def test_clients_that_are_cut_off(cluster: Cluster) -> None:
-    """The brokers go on among themselves."""
+    """The brokers still reach each other."""
     cluster.faults.partition({1, 2, 3}, {"clients"})
     assert refused(cluster)
 
@@ -141,7 +141,7 @@ def test_requests(cluster: Cluster) -> None:
 
 
 def test_session_and_clock(cluster: Cluster) -> None:
-    """A broker registers anew, and believes in another day."""
+    """A broker registers again, and its clock is off by an hour."""
     leader = cluster.leader(TOPIC)
     cluster.faults.expire_session(leader)
     cluster.faults.jump_clock(-3_600_000)

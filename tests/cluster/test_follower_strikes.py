@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 LEADER, FOLLOWERS = 1, (2, 3)
 STRIKES = int(os.environ.get("FOLLOWER_STRIKES", "100"))
 CYCLES = int(os.environ.get("FOLLOWER_CYCLES", "1000"))
-# What clients are told about a record that was not stored. librdkafka goes on from the other codes
-# of that meaning by itself, as NOT_LEADER_OR_FOLLOWER, however few retries it has.
+# Error codes for a record that was not stored. librdkafka retries after the other codes of that
+# meaning, as NOT_LEADER_OR_FOLLOWER, however few retries it has.
 NOT_STORED = (KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.KAFKA_STORAGE_ERROR)
 
 
@@ -135,7 +135,7 @@ def test_a_hundred_strikes_at_followers_store_nothing_twice(tmp_path: Path) -> N
 @pytest.mark.soak
 @pytest.mark.timeout(43_200)
 def test_a_thousand_strikes_under_idempotent_load_store_nothing_twice(tmp_path: Path) -> None:
-    """librdkafka must not be led to number anew what is stored. FOLLOWER_CYCLES says how many."""
+    """librdkafka must not renumber records that are stored. FOLLOWER_CYCLES says how many."""
     with ZooKeeperServer() as zookeeper, RealCluster(tmp_path, zookeeper.address) as cluster:
         cluster.create_placed(TOPIC, (LEADER, *FOLLOWERS), partitions=PARTITIONS)
         load = Load(cluster.bootstrap)

@@ -1,8 +1,8 @@
-"""Brokers that are stopped for longer than their session, and wake up in another world.
+"""Brokers that are stopped for longer than their session and wake up in a changed cluster.
 
 A process that is frozen (SIGSTOP, a paused machine, a long pause of any kind) keeps its connections
-and all it believes in. What reached it meanwhile lies in its sockets and is the first that it reads
-when it wakes, before it has heard of anything.
+and its state. Requests that arrived meanwhile are queued in its sockets and are the first that it
+reads when it wakes, before it can learn of any change.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ async def freeze_the_controller(cluster: RealCluster) -> None:
             )
             new, new_epoch = controller(), epoch()
             assert new_epoch == old_epoch + 1
-            # The others have heard of it once they know that the frozen one is gone.
+            # The other brokers know it once they know that the frozen one is gone.
             await asyncio.to_thread(
                 cluster.wait_for, "its loss is known", lambda: is_known_to_be_lost(cluster, old)
             )

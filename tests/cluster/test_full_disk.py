@@ -1,4 +1,5 @@
-"""One broker's disk is full, or cannot be written: a real one of 64 MB, in a mount of its own."""
+"""One broker's disk is full, or cannot be written: a real file system of 64 MB, separately
+mounted."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 
 def on_disk(folder: Path, options: str) -> Sequence[str]:
-    """What stands before a command to give it a file system of its own there; it goes with it."""
+    """Command prefix that mounts a private file system there; it disappears with the process."""
     folder.mkdir(parents=True)
     return [
         *("unshare", "-m", "sh", "-c", f'mount -t tmpfs -o {options} none "$0" && exec "$@"'),

@@ -4,7 +4,7 @@ acks=all, fetches, groups                           work
 acks=0 and 1, more than one replica                 refused from 2/3 of the session on
 acks=all, the leader alone, unclean election on     refused from 2/3 of the session on
 acks=1, one replica                                 works: no other replica could take over
-elections, changes of topics and settings           refused at once
+elections, changes of topics and settings           none; requests fail at once
 """
 
 from __future__ import annotations
@@ -114,13 +114,13 @@ def beats(member: Member) -> Callable[[RawClient], Awaitable[int]]:
 
 
 async def begins(client: RawClient) -> int:
-    """Ask where the group stands, as a member does that begins there: nothing old will do."""
+    """Fetch the committed offset, as a member does that starts: a stale answer will not do."""
     request = OffsetFetchRequest(group_id=GROUP, topics=None, require_stable=True)
     return int((await client.call(7, request)).error_code)
 
 
 async def enters(client: RawClient) -> int:
-    """Another member comes and goes, in a group of its own."""
+    """Let another member join and leave a separate group."""
     other = Member(client, "another")
     await other.enter()
     answer = await client.call(5, other.leave_request)
@@ -155,7 +155,7 @@ class Outage:
         return [*self.goes_on, *self.stops, self.quiet]
 
     def said_by_what_goes_on(self) -> set[object]:
-        """All answers of those that are to go on."""
+        """All answers to requests that must keep working."""
         watches = self.goes_on
         return {one.said for watch in watches for one in watch.between(self.begun - 1, self.ended)}
 
@@ -164,7 +164,7 @@ class Outage:
         return {code for one in self.stops for code in one.codes(self.certain, self.ended)}
 
     def check(self) -> None:
-        """Compare each with the table at the head of this file, and tell of it."""
+        """Compare each with the table at the head of this file, and report it."""
         for watch in (*self.goes_on, *self.stops):
             self.cluster.tell(watch.tale(self.begun))
         for watch in self.goes_on:
@@ -178,7 +178,7 @@ class Outage:
             assert refused == {ErrorCode.NOT_LEADER_OR_FOLLOWER}, watch.tale(self.begun)
             early = watch.codes(self.begun - 1, self.begun + EARLIEST_S)
             assert early == {ErrorCode.NONE}, watch.tale(self.begun)
-        # Who sends with acks=0 hears of a refusal by the end of the connection.
+        # A client that sends with acks=0 learns of a refusal by the end of the connection.
         ends = {one for one in self.quiet.codes(self.certain, self.ended) if isinstance(one, int)}
         assert len(ends) <= 1, self.quiet.answers
 

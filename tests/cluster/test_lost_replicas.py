@@ -89,7 +89,7 @@ def lose_all(cluster: RealCluster) -> Kept:
         wait_for_leader(cluster, topic, 1)
         put_for_sure(cluster, topic, "on the first")
     cluster.brokers[1].kill()
-    # The death has to be seen: before it, broker 2 would be told of a leader.
+    # The death has to be noticed first: before it, broker 2 would get a leader.
     cluster.wait_for(
         "nobody leads", lambda: all(cluster.newest(topic)[0].leader == -1 for topic in both)
     )

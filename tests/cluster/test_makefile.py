@@ -70,7 +70,7 @@ def test_the_first_that_is_new_enough_is_taken(path: Path) -> None:
 
 @pytest.mark.parametrize("more", [(), ("PYTHON=python3",)])
 def test_without_one_it_says_what_is_missing(path: Path, more: tuple[str, ...]) -> None:
-    """Pip would tell of versions and leave an environment that is taken for whole next time."""
+    """pip would report versions and leave an environment that looks complete next time."""
     put(path, "python3", OLD)
 
     done = make(path, *more)

@@ -27,7 +27,7 @@ def everybody_knows(cluster: RealCluster, node_ids: set[int]) -> bool:
 @pytest.mark.timeout(400)
 @pytest.mark.requirement("ARC-02", "ZKT-04", "ZKT-05", "ZKT-27")
 def test_a_fourth_broker_comes_and_goes_and_a_second_first_one_is_refused(tmp_path: Path) -> None:
-    """Who belongs to a cluster is what the brokers themselves say, each under an id of its own."""
+    """Membership is decided by the brokers' own registrations, each under a unique id."""
     with (
         ZooKeeperServer() as zookeeper,
         RealCluster(tmp_path, zookeeper.address) as cluster,
@@ -59,7 +59,7 @@ def test_a_fourth_broker_comes_and_goes_and_a_second_first_one_is_refused(tmp_pa
 
 
 def second_first(cluster: RealCluster) -> None:
-    """A stranger with the id of a broker that lives."""
+    """Another process with the id of a running broker."""
     with cluster.tree() as tree:
         before = tree.get("/brokers/ids/1")
         with pytest.raises(RuntimeError, match="another process has registered as broker 1"):

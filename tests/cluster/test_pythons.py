@@ -52,7 +52,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 
 def interpreter(version: str) -> str | None:
-    """One that starts: what stands in PATH may only tell where another would be."""
+    """An interpreter that starts: an entry in PATH may only be a stub."""
     for path in _candidates(version):
         asked = subprocess.run(
             [path, "-c", "import venv, ensurepip"], capture_output=True, check=False
@@ -92,7 +92,7 @@ def commands(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def test_a_broker_starts_serves_and_ends_when_it_is_asked_to(
     commands: Path, tmp_path: Path
 ) -> None:
-    """By the commands of the first page; each of two signals ends it in order."""
+    """The commands of the README work; either signal shuts the broker down cleanly."""
     ottla, topic = commands / "ottla", iter(("first", "second"))
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         name = next(topic)

@@ -90,7 +90,7 @@ def shown_by(block: str, broker: BrokerProcess) -> str:
 
 
 def wait_for_moves(verify: str) -> None:
-    """Run the command until it says that all is done, as the page tells the reader to do."""
+    """Run the command until it reports completion, as the page says."""
     deadline = time.monotonic() + MOVED_WITHIN_S
     while time.monotonic() < deadline:
         done = subprocess.run(verify, shell=True, cwd=ROOT, env=environment(), check=False)
@@ -158,7 +158,7 @@ def test_a_broker_joins_a_cluster_in_zookeeper(tmp_path: Path) -> None:
 
 
 def test_the_compose_file_is_where_the_page_says() -> None:
-    """What it starts is shown by tests of its own."""
+    """The services in it have their own tests."""
     assert "docker compose up" in CLUSTERS
     assert (ROOT / "docker-compose.yml").exists()
 
@@ -192,7 +192,7 @@ def test_the_requirements_command_works() -> None:
 
 
 def test_before_the_tests_the_requirements_command_says_what_to_do(tmp_path: Path) -> None:
-    """Nothing shown, without a word, looks like nothing done."""
+    """An empty report would look like nothing had been done."""
     assert report(tmp_path).endswith("run 'make test' first")
 
 

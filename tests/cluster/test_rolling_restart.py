@@ -19,7 +19,7 @@ from tests.zookeeper.servers import Ensemble, ZooKeeperServer
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Kafka's own session timeout: a stop that was left to it would be seen in the figures.
+# Kafka's own session timeout: a stop that waited for it would show in the measurements.
 OPTIONS = {
     "zookeeper.session.timeout.ms": "18000",
     "offsets.topic.num.partitions": "3",
@@ -80,7 +80,8 @@ class Reader:
         self._thread.join()
 
     def check(self, sent: int) -> None:
-        """Nothing is missing, and what was read again after a rebalance was read in order, too."""
+        """No record is missing, and records read again after a rebalance were read in order,
+        too."""
         assert self.errors == []
         for partition, found in self.read.items():
             seen = -1

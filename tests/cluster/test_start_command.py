@@ -33,7 +33,7 @@ def run_start(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedP
 
 
 def assert_one_sentence(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    """A person is told what is wrong, without a traceback and with a status that says so."""
+    """Check that the user gets a message without a traceback, and an exit status."""
     assert done.returncode != 0
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -208,7 +208,7 @@ def test_a_missing_config_file_is_said(tmp_path: Path) -> None:
 
 
 def test_a_properties_file_is_obeyed(tmp_path: Path) -> None:
-    """Kafka's own form of configuration, with a listener of its own."""
+    """Kafka's own form of configuration, with a listener."""
     config = tmp_path / "server.properties"
     data = tmp_path / "from-file"
     config.write_text(f"# a comment\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs={data}\n")

@@ -1,4 +1,4 @@
-"""One real broker for all foreign clients, and a topic name of its own for each test."""
+"""One real broker for all foreign clients, and a unique topic name for each test."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def running_broker(
 ) -> Iterator[Bootstrap]:
     """A broker process. Its data goes below the folder.
 
-    With ``CAPTURE_GOLDEN`` in the environment, everything that the clients ask goes through a relay
-    and golden frames that are not there yet are written at the end; delete what is to be made anew.
-    ``only`` says which APIs, where others are asked by the tests themselves.
+    With ``CAPTURE_GOLDEN`` in the environment, all requests of the clients go through a relay, and
+    missing golden frames are written at the end; delete those to be recorded again. ``only``
+    selects APIs, where tests send requests to others themselves.
     """
     with ExitStack() as stack:
         relay = None

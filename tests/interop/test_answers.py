@@ -1,6 +1,7 @@
-"""Apache Kafka answers what is recorded of it in tests/answers.
+"""Apache Kafka still gives the answers that are recorded in tests/answers.
 
-``RECORD_ANSWERS=1 make interop`` writes the files anew, after the list of requests has changed."""
+``RECORD_ANSWERS=1 make interop`` rewrites the files after a change of the list of requests.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Site:
         self.address = f"127.0.0.1:{relay.port}"
 
     def topic(self) -> str:
-        """A topic of its own for a test."""
+        """Create a unique topic for a test."""
         name = f"topic-{uuid.uuid4().hex[:8]}"
         admin = AdminClient({"bootstrap.servers": self.address})
         admin.create_topics([NewTopic(name, PARTITIONS)])[name].result(15)
@@ -144,7 +144,7 @@ async def test_aiokafka_is_understood(behind_relay: Site, name: str) -> None:
 
 @pytest.mark.parametrize("name", OF_CONFLUENT)
 def test_librdkafka_is_understood(behind_relay: Site, name: str) -> None:
-    """With the cooperative assignor it tells what it holds, and in which generation."""
+    """With the cooperative assignor it reports its partitions and their generation."""
     site, group = behind_relay, f"rd-{name}"
     topic = site.topic()
     settings = {

@@ -1,6 +1,6 @@
-"""What every foreign client must be able to do, whatever its language: one text for all of them.
+"""What every foreign client must be able to do: the same tests for every language.
 
-Each client runs unmodified in a process of its own and is told what to do step by step.
+Each client runs unmodified in a separate process and is given one step at a time.
 """
 
 from __future__ import annotations

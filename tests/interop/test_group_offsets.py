@@ -1,7 +1,7 @@
-"""Positions of a group, through the eyes of unmodified clients and of our own.
+"""Committed offsets of a group, as unmodified clients and our own see them.
 
-A client does one step at a time in a process of its own; what is committed is read by our own
-administrator's client, which is no member of the group.
+A client does one step at a time in a separate process; what is committed is read by our own Admin,
+which is no member of the group.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Reader:
 def reader(
     request: pytest.FixtureRequest, broker: Bootstrap, topic: str, tmp_path: Path
 ) -> Iterator[Reader]:
-    """Each kind, with a topic and a group of its own."""
+    """A reader of each kind, with a unique topic and group."""
     kind: Kind = request.param
     with ExitStack() as stack:
         command = [*kind.command(), broker.address]
@@ -242,7 +242,7 @@ def test_without_a_position_the_reset_policy_decides(
 
 
 def test_with_a_position_the_reset_policy_is_not_asked(reader: Reader) -> None:
-    """A restarted consumer goes on where the one before had committed."""
+    """A restarted consumer continues at the offset that was committed before."""
     reader.fill(10)
     reader.open()
     reader.poll(10)
@@ -278,7 +278,7 @@ def test_a_position_set_from_outside_is_where_the_group_starts(reader: Reader) -
 
 
 def test_a_group_is_listed_described_and_deleted(reader: Reader) -> None:
-    """What every administrator's tool shows of groups, asked by each client of its own group."""
+    """What every administration tool shows of groups, requested by each client of its own group."""
     reader.fill(3)
     reader.open()
     reader.poll(3)

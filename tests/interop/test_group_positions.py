@@ -1,4 +1,4 @@
-"""Where members go on reading: after a stop, after a rebalance, and where they are told to."""
+"""Where members continue reading: after a stop, after a rebalance, and after a seek."""
 
 from __future__ import annotations
 

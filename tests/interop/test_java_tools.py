@@ -47,7 +47,7 @@ class Tools:
         return self.run_anywhere(tool, *address, *arguments, stdin=stdin)
 
     def run_anywhere(self, tool: str, *arguments: str, stdin: str = "") -> str:
-        """Run a main class that is told of the broker in a way of its own."""
+        """Run a main class without the usual option for the broker's address."""
         done = subprocess.run(
             ["java", "-Xmx256m", "-cp", self._classpath, tool, *arguments],
             input=stdin,

@@ -1,5 +1,5 @@
-"""The relays that stand for Redpanda's versions: they must refuse what it refuses, and nothing that
-other people's clients ask, which work with it."""
+"""The relays with Redpanda's versions: they must refuse what it refuses, and nothing that other
+clients, which work with it, ask for."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Stock:
         self._python = connector_python()
 
     def run(self, step: str) -> Any:
-        """What it has printed. It knows nothing of us."""
+        """Run one step of the program, which does not use Ottla; return its output."""
         program = PROGRAMS / "spark" / "stock.py"
         environment = {"PYSPARK_PYTHON": self._python, "SPARK_LOCAL_IP": "127.0.0.1"}
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Transactions of unmodified clients, step by step: what becomes visible to whom, and who is
+"""Transactions of unmodified clients, step by step: which readers see what, and which producers are
 refused.
 
 The pipelines beside it show the same of more clients, under kills.
@@ -68,7 +68,7 @@ def committed(address: str, group: str, topic: str) -> int | None:
 
 @pytest.mark.requirement("TXN-29", "TXN-30", "TXN-28")
 def test_readers_of_committed_records_see_those_alone(program: Program, topic: str) -> None:
-    """All of a transaction that was committed, nothing of one that was aborted or is open."""
+    """They see all of a committed transaction, nothing of an aborted or open one."""
     start(program, topic)
     send(program, topic, "a", "b")
     assert visible(program, topic) == []

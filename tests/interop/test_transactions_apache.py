@@ -118,7 +118,7 @@ async def test_our_producer_keeps_its_promises_on_apache_kafka(apache: str) -> N
 
 
 async def test_who_takes_too_long_cannot_commit_on_apache_kafka(apache: str) -> None:
-    """The coordinator aborts it; the producer is told."""
+    """The coordinator aborts it, and the producer gets an error."""
     async with Admin(apache) as admin:
         await admin.create_topics([NewTopic("slow", 1, 1)])
         async with Producer(apache, transactional_id="s", transaction_timeout_ms=1_000) as producer:

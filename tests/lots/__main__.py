@@ -56,7 +56,7 @@ def _run(folder: Path, names: list[str], deadline_s: float | None) -> int:
 
 
 def interruptible(work: Callable[[], int]) -> int:
-    """Its status; a signal that ends this process lets it leave in order first."""
+    """Exit status of the lots; a signal lets this process clean up first."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         # Under nohup SIGHUP stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:

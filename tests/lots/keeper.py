@@ -1,6 +1,7 @@
-"""Runs a command and outlives whatever comes of it: ``python -m tests.lots.keeper COMMAND ...``.
+"""Runs a command and ends all processes that it leaves behind: ``python -m tests.lots.keeper
+COMMAND ...``.
 
-Tests start servers, some in sessions of their own, and ending pytest does not end those. On Linux
+Tests start servers, some in separate sessions, and ending pytest does not end those. On Linux
 orphans become children of the keeper, so that all that the command has started, however far down,
 stays below it in the table of processes. Elsewhere one whose parent is gone is not found.
 """
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# How long the command may take to say what it has, once it is told that the time is over.
+# How long the command may take to report its results once its time is over.
 FAREWELL_S = 60.0
 # How long a process that was left behind has to clean up, and when it is given up.
 PATIENCE_S = 3.0
@@ -122,7 +123,7 @@ def descendants(root: int) -> list[Process]:
     table = _from_proc() if Path("/proc/self/stat").exists() else _from_ps()
     below = {root}
     found: dict[int, Process] = {}
-    # The table is in no order: a child may stand before its parent.
+    # The table is unsorted: a child may come before its parent.
     while more := [one for one in table if one.parent in below and one.pid not in found]:
         found |= {one.pid: one for one in more}
         below |= {one.pid for one in more}
@@ -135,7 +136,7 @@ def _from_proc() -> list[Process]:
         if not folder.name.isdigit():
             continue
         try:
-            # The name stands in brackets and may have brackets and blanks in it.
+            # The name is in brackets and may contain brackets and blanks.
             name, _, rest = (folder / "stat").read_text("utf-8", "replace").rpartition(")")
             words = (
                 (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")

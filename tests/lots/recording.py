@@ -1,8 +1,8 @@
-"""A plugin of pytest that notes what is run and what fails, line by line as it happens.
+"""A plugin of pytest that records what is run and what fails, line by line as it happens.
 
-Loaded by ``-p tests.lots.recording --record FILE``. What a crash of pytest itself would take with
-it stands in the file already. Workers of xdist keep quiet: their reports come to the one that
-started them, also that of a worker's own crash.
+Loaded by ``-p tests.lots.recording --record FILE``. A crash of pytest itself does not lose what is
+in the file already. Workers of xdist do not write: the process that started them gets their
+reports, also that of a worker's own crash.
 """
 
 from __future__ import annotations

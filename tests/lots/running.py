@@ -1,4 +1,4 @@
-"""Runs pytest for one lot in a process of its own, for as long as there is time."""
+"""Runs pytest for one lot in a separate process, within the time that is left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Pytest's own: everything has passed; some have failed.
 PASSED, FAILED = 0, 1
-# How long its keeper may take to end what is left, beyond pytest's own farewell.
+# How long its keeper may take to end leftover processes, beyond pytest's own shutdown.
 ENDING_S = 60.0
 
 
@@ -48,7 +48,7 @@ def run_pytest(
     command = [sys.executable, "-m", "tests.lots.keeper", sys.executable, "-m", "pytest"]
     command += ["-p", "tests.lots.recording", "--record", str(record), "--durations=10"]
     begun = time.monotonic()
-    # A terminal's Ctrl-C reaches this process alone, which tells the others in order.
+    # A terminal's Ctrl-C reaches this process alone, which ends the others in order.
     keeper = subprocess.Popen(
         [*command, *arguments],
         cwd=root,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LIMIT_S = 90.0
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="orphans are not found elsewhere")
 
-# Starts a server in a session of its own and one whose parent has ended, and notes their ids.
+# Starts a server in a separate session and one whose parent has ended, and notes their ids.
 STARTS = """
 import os, subprocess, sys, time
 

@@ -118,7 +118,7 @@ def test_the_record_belongs_to_one_run(tree: Path) -> None:
 
 
 def test_a_code_that_changed_since_is_said(tree: Path) -> None:
-    """Then the record is of another program."""
+    """The record is then of another version of the program."""
     (tree / "broker").mkdir()
     ran(tree, done("a"))
     before = report(tree)

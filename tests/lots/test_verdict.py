@@ -90,7 +90,7 @@ def test_the_others_are_tried_again_beside_a_failure_for_good() -> None:
 
 
 def test_many_failures_are_no_accident() -> None:
-    """All of them stand at the end, whichever lot they are from."""
+    """The report lists all of them at the end, whichever lot they are from."""
     few = [Ran(REAL, failed(*many(AGAIN_MAX)))]
     more = [*few, Ran(ALONE, failed("c.py::d"))]
 

@@ -61,7 +61,7 @@ def copied(root: Path) -> Iterator[Path]:
 
 @contextmanager
 def planted(mutant: Mutant, root: Path) -> Iterator[None]:
-    """The bug is in the tree meanwhile."""
+    """Plant the bug in the tree for the duration of the context."""
     path = root / mutant.path
     text = path.read_text("utf-8")
     path.write_text(mutant.planted_in(text), "utf-8")
@@ -74,7 +74,8 @@ def planted(mutant: Mutant, root: Path) -> Iterator[None]:
 def judge(mutant: Mutant, root: Path, limit_s: float = LIMIT_S) -> Verdict:
     """Whether a test notices the bug, and whether it passes without the bug.
 
-    ``root`` is the copy; nothing else may use it meanwhile."""
+    ``root`` is the copy; no other process may use it meanwhile.
+    """
     begun = time.monotonic()
 
     def verdict(fate: Fate, by: str = "") -> Verdict:

@@ -1,15 +1,15 @@
 """``python -m tests.simulation SEED`` replays one seed; ``--seeds A-B`` runs many.
 
-``--seeds A-`` goes on until it is interrupted, ``--minutes M`` for that long, from SEED or A on.
-Many seeds end at the first that fails, with what replays it, unless ``--keep-going``; ``--jobs 2``
-runs two at a time, ``--each`` tells of every one. What they did is summed up at the end, and when
-interrupted. ``--twice`` runs each seed twice and compares the digests.
-``--groups`` runs the scenario of consumer groups, ``--cluster`` that of several brokers,
-``--transactions`` that of transactional producers on them, ``--toy`` the toy broker, to try the
-simulator itself. Exit status 1 when any seed fails.
-``--hazard R-01`` puts an old bug back into the cluster and succeeds at the first seed that finds
-it; with ``--sound`` the same seeds run without the bug. ``--point N`` kills the coordinator of a
-transaction at the Nth step of it, ``--old`` is for clients of the first protocol.
+``--seeds A-`` runs until it is interrupted, ``--minutes M`` for that long, from SEED or A on. Many
+seeds end at the first that fails, with what replays it, unless ``--keep-going``; ``--jobs 2`` runs
+two at a time, ``--each`` reports every one. What they did is summed up at the end, and when
+interrupted. ``--twice`` runs each seed twice and compares the digests. ``--groups`` runs the
+scenario of consumer groups, ``--cluster`` that of several brokers, ``--transactions`` that of
+transactional producers on them, ``--toy`` the toy broker, to try the simulator itself. Exit status
+1 when any seed fails. ``--hazard R-01`` puts an old bug back into the cluster and succeeds at the
+first seed that finds it; with ``--sound`` the same seeds run without the bug. ``--point N`` kills
+the coordinator of a transaction at the Nth step of it, ``--old`` is for clients of the first
+protocol.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Fact(NamedTuple):
 
 @dataclass(slots=True)
 class Exchange:
-    """The correlation ids of one connection: asked for, in order, and answered, in order."""
+    """The correlation ids of one connection: of requests, in order, and of answers, in order."""
 
     name: str
     asked: list[int] = field(default_factory=list)
@@ -130,7 +130,7 @@ class History:
     # that it was asked to write: one broker alone cannot mend them and must not pretend to.
     offline: set[Partition] = field(default_factory=set)
     damaged: set[Partition] = field(default_factory=set)
-    # How often a producer had skipped sequences, and numbered anew what was unfinished.
+    # How often a producer had skipped sequences, and renumbered what was unfinished.
     renumbered: int = 0
     surprises: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)

@@ -1,8 +1,8 @@
-"""Many seeds, each in a process of its own, as many at a time as there are lanes.
+"""Runs many seeds, each in a separate process, as many at a time as there are lanes.
 
-The first seed runs here: its children find all modules loaded and all codecs compiled. None of
-them clears up after its world, which is a fifth of what a seed costs otherwise; and one that
-crashes, or eats all memory, is one failed seed.
+The first seed runs here: its children find all modules loaded and all codecs compiled. None of them
+clears up after its world, which is a fifth of what a seed costs otherwise; and one that crashes, or
+runs out of memory, is one failed seed.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class SingleBroker:
     def _start(
         self, name: str, work: Callable[[Client], Coroutine[Any, Any, None]]
     ) -> asyncio.Future[None]:
-        """Run the work on a machine of its own; the future tells when it is done."""
+        """Run the work on a separate machine; the future is set when it is done."""
         done: asyncio.Future[None] = self.world.loop.create_future()
 
         async def program(ports: Ports) -> None:

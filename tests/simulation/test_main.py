@@ -1,4 +1,4 @@
-"""The command line of the simulator: how long it goes on."""
+"""The command line of the simulator: how long it runs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ STOPPED_TIMEOUT_S = 90.0
 
 
 class BrokerProcess:
-    """``ottla start`` on a port of its own. A context manager: leaving it stops the broker."""
+    """``ottla start`` on a free port. A context manager: leaving it stops the broker."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class BrokerProcess:
         extra: Sequence[str] = (),
         launcher: Sequence[str] = (),
     ) -> None:
-        """``launcher`` stands before the command: it may be run on another host of the test's."""
+        """``launcher`` is put before the command, for example to run it on another host of the
+        test's."""
         self.data_dir = data_dir
         # Kept over restarts, so not one that clients are given. Several brokers find their own.
         self.port = port or (0 if "--brokers" in extra else free_row(1))

@@ -41,7 +41,7 @@ def has_schemas() -> bool:
 
 
 def _without_comments(text: str) -> str:
-    """Strings are kept whole: a comment's slashes may also stand in a description."""
+    """Strings are kept whole, since slashes may also occur in a description."""
     pattern = r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/'
     bare = re.sub(pattern, lambda match: match[1] or "", text, flags=re.DOTALL)
     return re.sub(r",(\s*[\]}])", r"\1", bare)

@@ -1,7 +1,7 @@
-"""What real things a test has used: noted by whatever starts them or hands them out.
+"""Which real services a test has used: noted by the code that starts them or hands them out.
 
-``tests/conftest.py`` puts the notes beside a test's outcome, so that ``make requirements`` can tell
-what was shown on a real ZooKeeper from what was shown on the model of one.
+``tests/conftest.py`` adds the notes to a test's outcome, so that ``make requirements`` can
+distinguish what was shown on a real ZooKeeper from what was shown on the model of one.
 """
 
 from __future__ import annotations

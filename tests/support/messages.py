@@ -1,7 +1,7 @@
 """Messages to test codecs with: any one by hypothesis, and two per version that show every field.
 
 All of them carry only what their version can: fields that it lacks keep their defaults, and null
-stands only where the version allows it.
+occurs only where the version allows it.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ Figures = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def parse_figures(text: str) -> Figures:
-    """Every figure of a page by its name and labels; each stands there once, below its type."""
+    """Every metric of a page by its name and labels; each occurs once, below its type."""
     found: Figures = {}
     typed: set[str] = set()
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""Ports for servers that must be told theirs: chosen now, taken by a process that starts later."""
+"""Ports for servers that need a fixed one: chosen now, taken by a process that starts later."""
 
 from __future__ import annotations
 

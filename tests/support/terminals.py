@@ -1,4 +1,4 @@
-"""Launchers, to stand before a command: what terminals do to what is started in them."""
+"""Launchers, to put before a command: what terminals do to the processes in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEARS_HANGUPS = (
     "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL);"
     " os.execvp(sys.argv[1], sys.argv[1:])",
 )
-# Standard input becomes the terminal of a process that leads a session of its own.
+# Standard input becomes the terminal of a process that leads a new session.
 IN_A_TERMINAL = (
     sys.executable,
     "-c",

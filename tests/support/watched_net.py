@@ -1,4 +1,4 @@
-"""The real network, with a note of every request that a client sends, and to whom."""
+"""The real network, with a note of every request that a client sends, and its address."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WatchedNet:
         return Environment(self, RealClock(), RealRandom())
 
     def addresses(self, api_key: ApiKey) -> list[str]:
-        """Whom such requests went to, in their order."""
+        """The addresses that such requests went to, in order."""
         return [sent.address for sent in self.sent if sent.api_key is api_key]
 
     def listen(self, address: Address, options: SocketOptions) -> Listener:

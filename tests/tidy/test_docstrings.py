@@ -44,7 +44,7 @@ class Documented(NamedTuple):
 
 
 def exports() -> Iterator[tuple[str, Any]]:
-    """Every public name with what it stands for."""
+    """Every public name with its object."""
     surfaces: list[tuple[ModuleType, Any]] = [
         (ottla, ottla.__all__),
         (ottla.sync, ottla.sync.__all__),

@@ -1,4 +1,4 @@
-"""One word, one meaning: a public class name stands for one class in the whole tree."""
+"""One word, one meaning: a public class name belongs to one class in the whole tree."""
 
 from __future__ import annotations
 

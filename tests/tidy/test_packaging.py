@@ -84,7 +84,7 @@ def _tracked() -> list[str]:
 
 
 def test_nothing_else_stands_at_the_top() -> None:
-    """The top of the tree is the first page a stranger reads."""
+    """The top of the tree is the first page a new reader sees."""
     found = {name.split("/", 1)[0] for name in _tracked()}
 
     assert found - ALLOWED_AT_THE_TOP == set()

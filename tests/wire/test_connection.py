@@ -42,7 +42,7 @@ async def reach(toy: ToyCluster, config: ConnectionConfig = CONFIG) -> Connectio
 
 
 def question(topic: str) -> MetadataRequest:
-    """A request whose answer can be told from others."""
+    """A request whose answer can be identified."""
     return MetadataRequest([MetadataRequestTopic(name=topic)])
 
 

@@ -1,4 +1,4 @@
-"""What every error of a client tells, whatever it is about."""
+"""What every error of a client contains."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_a_frame_stays_as_it_is_while_later_ones_arrive() -> None:
 
 @pytest.mark.parametrize("size_bytes", [-1, 0, LIMIT_BYTES + 1, 0x48545450])
 def test_a_length_that_cannot_be_is_refused(size_bytes: int) -> None:
-    """Nothing may be allocated because a stranger, say a web server, claims a gigabyte."""
+    """Nothing may be allocated because a foreign peer, say a web server, claims a gigabyte."""
     reader = FrameReader(LIMIT_BYTES)
     window = reader.window()
     window[:4] = size_bytes.to_bytes(4, signed=size_bytes < 0)

@@ -54,7 +54,7 @@ def test_numbers_wrap_after_the_largest() -> None:
 
 
 def test_a_later_request_may_have_the_earlier_deadline() -> None:
-    """A long poll stands in front of a quick question."""
+    """A long poll may be in front of a quick request."""
     in_flight: InFlight[str] = InFlight()
     assert in_flight.next_deadline_ms(0) is None
     sent(in_flight, "long", 500)

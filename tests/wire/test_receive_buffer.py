@@ -72,11 +72,12 @@ async def test_a_small_answer_is_seen_at_once_after_all() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="of Linux alone it is known")
 @on_both_loops
 async def test_a_sender_with_a_small_buffer_goes_on_while_nobody_reads() -> None:
-    """What it is for. Without it the sender stands after some segments, until we read."""
+    """The purpose of the declaration: without it the sender stops after some segments, until we
+    read."""
     client, server = await connected_pair(SocketOptions(send_buffer_bytes=100 * 1024))
     left = memoryview(bytes(2 * 1024 * 1024))
     AnswerBuffer(client).ahead(len(left))
-    # Nothing runs in the loop meanwhile; the kernel acknowledges within the call.
+    # Nothing runs in the loop; the kernel acknowledges within the call.
     for _ in range(1_000):
         try:
             left = left[server.sendmsg([left]) :]

@@ -1,7 +1,7 @@
 """Real ZooKeeper servers on loopback, to be started, stopped, killed and frozen.
 
-Everything here blocks: where an event loop must go on meanwhile, call it in a thread. Usable
-without pytest: ``with ZooKeeperServer() as server: ... server.address``.
+Everything here blocks: where an event loop must keep running, call it in a thread. Usable without
+pytest: ``with ZooKeeperServer() as server: ... server.address``.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class ZooKeeperServer(Running):
         host: str = HOST,
         launcher: Sequence[str] = (),
     ) -> None:
-        """``launcher`` stands before the command and puts it where ``host`` is."""
+        """``launcher`` is put before the command and places it where ``host`` is."""
         self.number = number
         self._host = host
         self._launcher = list(launcher)
@@ -124,7 +124,7 @@ class ZooKeeperServer(Running):
 
     @property
     def address(self) -> str:
-        """As it stands in ``zookeeper.connect``."""
+        """The address in the form of ``zookeeper.connect``."""
         return f"{self._host}:{self.port}"
 
     @property
@@ -215,7 +215,7 @@ class ZooKeeperServer(Running):
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(how)
-            # A frozen process is killed, but does not stop in order, before it is thawed.
+            # A frozen process can be killed, but does not stop cleanly before it is thawed.
             self._process.send_signal(signal.SIGCONT)
             self._process.wait(START_LIMIT_SECONDS)
             self._process = None
@@ -264,7 +264,7 @@ class Ensemble(Running):
 
     @property
     def address(self) -> str:
-        """As it stands in ``zookeeper.connect``."""
+        """The addresses in the form of ``zookeeper.connect``."""
         return ",".join(server.address for server in self.servers)
 
     def start(self) -> Self:

@@ -1,4 +1,4 @@
-"""One server for all tests of a run that do it no harm; each of them has a chroot of its own."""
+"""One server for all tests of a run that do not harm it; each of them has a separate chroot."""
 
 from __future__ import annotations
 

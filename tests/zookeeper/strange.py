@@ -20,7 +20,7 @@ ANSWERED = struct.Struct("!iqi")
 
 
 class StrangeRelay(Relay):
-    """Passes everything on, but changes the answers to requests of one kind as it is told."""
+    """Relays everything, but changes the answers to requests of one kind by ``change``."""
 
     def __init__(self, port: int, kind: int, change: Callable[[bytes], bytes]) -> None:
         super().__init__(port)

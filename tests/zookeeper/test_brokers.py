@@ -127,7 +127,7 @@ def test_a_second_broker_with_the_same_id_is_refused(site: Site) -> None:
 
 @pytest.mark.requirement("ZKT-04")
 def test_a_broker_that_is_started_again_at_once_waits_for_its_own_shadow(site: Site) -> None:
-    """C-08: the registration of its killed life stands until the session has run out."""
+    """C-08: the registration of its killed process stays until the session has run out."""
     broker = site.broker(1, "first").start()
     before = site.tree.get("/brokers/ids/1")[1]
     broker.kill()

@@ -97,7 +97,7 @@ async def test_a_restarted_server_finds_the_same_session(server: ZooKeeperServer
 
 
 async def test_without_any_server_the_session_is_lost_by_our_own_clock(ensemble: Ensemble) -> None:
-    """C-06: kazoo would go on trying, and never say that the session has ended."""
+    """C-06: kazoo would keep trying, and never report that the session has ended."""
     ensemble.start()
     store = await open_store(ensemble.address)
     session = await store.connect(3_000)
@@ -157,7 +157,7 @@ async def test_a_frozen_server_is_left_in_time(ensemble: Ensemble) -> None:
 
 
 async def test_the_only_server_may_freeze_for_good(server: ZooKeeperServer) -> None:
-    """The session is lost in time, and its thread does not wait for a farewell without end."""
+    """The session is lost in time, and its thread does not wait endlessly for the close."""
     before = threading.active_count()
     store = await open_store(server.address)
     session = await store.connect(1_000)

@@ -1,4 +1,4 @@
-"""What a person is told who wants something of a cluster that has lost its ZooKeeper."""
+"""The error message that an operator gets from a cluster that has lost its ZooKeeper."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_a_producer_is_told_the_same(
 
 
 async def test_the_description_of_the_cluster_says_that_it_is_old(site: tuple[str, str]) -> None:
-    """Brokers name the controller that they have heard of last, and so did this command."""
+    """Brokers name the last controller that they knew, and so did this command."""
     text = await ottla("cluster", "describe", "-b", site[0])
     document = await ottla("cluster", "describe", "-b", site[0], "--format", "json")
 

@@ -57,7 +57,7 @@ def with_number(answer: bytes) -> bytes:
 async def test_an_unreadable_answer_is_told_and_the_session_goes_on(
     change: Callable[[bytes], bytes],
 ) -> None:
-    """The next connection begins anew, and what was done is seen over it."""
+    """The next connection starts over, and the change that was made is visible on it."""
     chroot = fresh_place().partition("/")[2]
     async with StrangeRelay(shared_server().port, GROUP, change) as relay:
         store = await open_store(f"{relay.address}/{chroot}")

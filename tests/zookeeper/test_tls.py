@@ -111,7 +111,7 @@ def test_a_broker_joins_and_its_session_lives(keys: Path, zookeeper: str, tmp_pa
 
 
 async def test_many_requests_at_once_are_answered(keys: Path, zookeeper: str) -> None:
-    """Their answers come close together, and in order."""
+    """Their answers arrive close together and in order."""
     tls = Tls(str(keys / "ca.pem"), str(keys / "server.pem"))
     store = await open_store(zookeeper, ZooKeeperOptions(tls=tls))
     session = await store.connect(60_000)
@@ -125,7 +125,7 @@ async def test_many_requests_at_once_are_answered(keys: Path, zookeeper: str) ->
 
 
 def test_what_is_decrypted_already_is_seen(keys: Path) -> None:
-    """Two answers in one record of TLS: the socket knows nothing of the second any more."""
+    """Two answers in one TLS record: the socket does not become readable for the second."""
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(keys / "server.pem")
     with socket.create_server((HOST, 0)) as listening:
@@ -154,7 +154,7 @@ def test_what_is_decrypted_already_is_seen(keys: Path) -> None:
 def test_whom_it_does_not_trust_it_does_not_join(
     keys: Path, zookeeper: str, tmp_path: Path, changed: dict[str, str]
 ) -> None:
-    """Encryption with a stranger protects nothing; without TLS the server does not answer."""
+    """Encryption with an unknown peer protects nothing; without TLS the server does not answer."""
     paths = {name: str(keys / value) if "." in value else value for name, value in changed.items()}
     broker = BrokerProcess(
         tmp_path / "data",

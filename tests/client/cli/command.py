@@ -1,4 +1,4 @@
-"""Runs ``ottla`` as a person does, as a process of its own, or at once within this one."""
+"""Runs ``ottla`` as a user does, in a separate process, or directly within this one."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ COMMANDS = dict(commands())
 
 
 def test_the_page_says_what_the_parsers_say() -> None:
-    """``python -m tests.client.cli.commands_page`` writes it anew."""
+    """``python -m tests.client.cli.commands_page`` regenerates the page."""
     page = PAGE.read_text("utf-8")
 
     assert page == expected(page)

@@ -154,5 +154,5 @@ def completed(shell: str, line: str, tmp_path: Path) -> list[str]:
 
 
 def test_equal_signs_and_colons_are_not_repeated_by_bash(tmp_path: Path) -> None:
-    """Bash replaces only what stands behind them."""
+    """Bash replaces only what follows them."""
     assert completed("bash", "ottla consume t --format=j", tmp_path) == ["json"]

@@ -74,7 +74,7 @@ def test_the_largest_numbers_are_taken() -> None:
 
 @pytest.mark.parametrize("line", ["t,0,9223372036854775808", f"t,{INT32},0", "t,0", f"t,0,{HUGE}"])
 def test_positions_that_nobody_can_have_are_no_positions(line: str) -> None:
-    """The line is told, for a file of a thousand."""
+    """The error names the line, since the file may have a thousand."""
     with pytest.raises(CommandError, match="line 1 is not of the form"):
         read_positions(line)
 

@@ -128,7 +128,7 @@ async def test_leaders_of_the_topic_before_are_not_taken_over(toy: ToyCluster) -
 async def test_a_broker_that_leaves_while_all_are_asked_is_one_that_does_not_answer(
     toy: ToyCluster,
 ) -> None:
-    """Another call of the same client hears of it."""
+    """Another call of the same client removes the broker from the metadata meanwhile."""
     toy.start(3)
     toy.add_topic("t")
     cluster = cluster_of(toy)
@@ -155,7 +155,7 @@ async def test_nobody_there_is_an_error_and_no_empty_answer(toy: ToyCluster) -> 
 async def test_notes_are_read_to_their_end_behind_a_leader_that_was_replaced(
     toy: ToyCluster,
 ) -> None:
-    """It answers the end of long ago; a mirror would go on with notes that lack the last ones."""
+    """A former leader reports an old end; a mirror would miss the last notes."""
     toy.start(2)
     notes = [
         OffsetNote("west", "id", WHERE, "t", number, Run(number, number + 1, number, number + 1))
@@ -187,7 +187,7 @@ async def test_notes_are_not_read_as_long_as_nobody_can_say_which_topic_has_them
 
 
 async def test_a_pinned_position_is_read_of_its_own_topic_only(toy: ToyCluster) -> None:
-    """One broker that is behind had the consumer begin anew, and then once more."""
+    """One lagging broker used to make the consumer start over, twice."""
     toy.start(2)
     log = toy.add_topic("t").partitions[0]
     log.leader_id = 2

@@ -115,7 +115,7 @@ async def test_a_broker_that_goes_while_it_is_asked_costs_one_more_question(
 
 
 async def test_a_broker_that_has_left_meanwhile_is_passed_over(toy: ToyCluster) -> None:
-    """While one is tried in vain, another look at the cluster may find that the next is gone."""
+    """While one broker fails to answer, a metadata refresh may show that the next has left."""
     toy.start(3)
     cluster = cluster_of(toy)
     await cluster.refresh()

@@ -104,7 +104,7 @@ def test_a_transactional_id_is_found_behind_a_broker_that_is_out_of_date(
 
 
 def test_leaders_are_found_behind_a_broker_that_is_out_of_date() -> None:
-    """It takes itself for the leader in what it tells, and refuses what it is sent for that."""
+    """The stale broker names itself as the leader and refuses requests for that partition."""
 
     async def story(toy: ToyCluster, environment: Environment) -> None:
         toy.misled[STALE] = STALE

@@ -1,4 +1,4 @@
-"""Batches that a consumer has no room for are told of; the others are read meanwhile."""
+"""Batches too large for the consumer are reported; other partitions are read meanwhile."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def consumer_of(toy: ToyCluster) -> ottla.Consumer:
 
 @pytest.mark.timeout(120)
 async def test_a_batch_that_is_too_large_is_told_once_and_can_be_passed(toy: ToyCluster) -> None:
-    """The consumer reconnected and asked for the same for ever, without a word."""
+    """The consumer used to reconnect and repeat the same fetch for ever, without an error."""
     one_large_batch(toy)
     found: list[bytes | None] = []
     async with consumer_of(toy) as consumer:

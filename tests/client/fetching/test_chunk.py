@@ -67,7 +67,7 @@ def test_a_gap_between_batches_is_passed() -> None:
 
 
 def test_a_batch_cut_at_the_end_is_left_for_the_next_fetch() -> None:
-    """NET-31: the size prefix tells that it is not all there, which is no error."""
+    """NET-31: the size prefix shows that the batch is incomplete, which is no error."""
     chunk = chunk_of(batch(0, 2) + batch(2, 2)[:-1])
 
     assert offsets(chunk, 100) == [0, 1]

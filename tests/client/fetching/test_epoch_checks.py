@@ -1,4 +1,4 @@
-"""What leaders answer when they are asked about the past, and what comes of it (KIP-320)."""
+"""How a consumer checks its position with OffsetForLeaderEpoch after an election (KIP-320)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def topic(toy: ToyCluster) -> ToyTopic:
 
 
 def elect(topic: ToyTopic, consumer: Consumer) -> None:
-    """The leader leads anew, and the consumer hears of it."""
+    """Raise the leader epoch and make the consumer refresh its metadata."""
     topic.partitions[0].leader_epoch += 1
     consumer._cluster.mark_stale()
     consumer._fetcher.wake()
@@ -56,7 +56,7 @@ def first_answers(*fates: Fate | ErrorCode) -> Callable[[Seen], Fate | ErrorCode
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.KAFKA_STORAGE_ERROR,
-        # It may not be asked, or fails: the fetch will tell what there is to tell.
+        # The request is not allowed, or fails: the fetch will report the error.
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.UNKNOWN_SERVER_ERROR,
         ErrorCode.UNSUPPORTED_VERSION,
@@ -65,7 +65,7 @@ def first_answers(*fates: Fate | ErrorCode) -> Callable[[Seen], Fate | ErrorCode
 async def test_a_question_that_fails_holds_nothing_up_for_good(
     toy: ToyCluster, topic: ToyTopic, fate: Fate | ErrorCode
 ) -> None:
-    """Nothing is fetched until it is answered, so it is asked again or done without."""
+    """Fetching waits for the answer, so the request is retried or skipped."""
     async with Consumer(toy.bootstrap, config(offset_reset="none")) as consumer:
         consumer.assign([FIRST])
         consumer.seek(FIRST, 0)
@@ -137,7 +137,8 @@ async def test_a_paused_partition_is_checked_when_it_is_resumed(
 async def test_a_topic_that_was_made_again_is_not_read_from_the_middle(
     toy: ToyCluster, topic: ToyTopic, policy: str
 ) -> None:
-    """Its epochs begin anew, so no epoch tells; an offset of the old one means nothing in it."""
+    """Its epochs start over, so they prove nothing; an old offset is meaningless in the new
+    topic."""
     topic.partitions[0].leader_epoch = 3
     async with Consumer(toy.bootstrap, config(offset_reset=policy)) as consumer:
         consumer.assign([FIRST])

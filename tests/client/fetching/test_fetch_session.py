@@ -41,7 +41,7 @@ def test_everything_is_said_once_and_then_what_has_changed() -> None:
 
 
 def test_what_is_not_wanted_any_more_is_forgotten() -> None:
-    """The broker would go on to send it."""
+    """Otherwise the broker would keep sending it."""
     session = begun()
 
     assert session.next({SECOND: asked(0)}) == SessionDelta(7, 1, [], [(FIRST, ID)])

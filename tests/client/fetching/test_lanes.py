@@ -84,7 +84,7 @@ async def test_resuming_is_not_held_up_by_a_parked_fetch(reader: Consumer) -> No
 
 
 async def test_questions_are_not_held_up_by_a_parked_fetch(reader: Consumer) -> None:
-    """Answers on a connection come in order: theirs comes on another."""
+    """Answers on one connection come in order, so other requests use a second connection."""
     first, second = sorted(reader.assignment)
     assert await reader.end_offsets([first, second]) == {first: 2, second: 0}
     assert await reader.committed(partitions=[first]) == {}
@@ -116,7 +116,8 @@ async def test_what_two_fetches_bring_is_handed_out_once(broker: str) -> None:
 
 
 def test_what_is_asked_for_from_where_it_is_is_not_missed() -> None:
-    """After a seek it is, though it stands in the request; and all is once the answer is there."""
+    """After a seek the request in flight has an old position; once it is answered all are
+    missing."""
     one, other = TopicPartition("t", 0), TopicPartition("t", 1)
     positions = Positions(None, 1024)
     positions.assign([one, other])

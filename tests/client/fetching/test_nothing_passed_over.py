@@ -85,7 +85,7 @@ async def test_what_an_interceptor_fails_on_comes_again(toy: ToyCluster) -> None
 
 
 async def test_what_could_not_be_decoded_for_want_of_memory_comes_again(toy: ToyCluster) -> None:
-    """An application that catches MemoryError and goes on is not to skip records unseen."""
+    """An application that catches MemoryError and polls again must not skip records."""
     topic = toy.add_topic("t")
     fill(topic, [b"0"])
 

@@ -21,7 +21,7 @@ def test_each_is_asked_for_alone_until_it_has_answered() -> None:
 
 
 def test_other_brokers_are_not_suspected() -> None:
-    """Their partitions go on together."""
+    """Partitions of other brokers are still fetched together."""
     oversize = Oversize()
     oversize.suspect(1, [A])
 

@@ -178,7 +178,7 @@ def test_what_was_fetched_is_checked_once_for_each_newer_leader() -> None:
 
 
 def test_what_is_put_back_is_still_checked_with_the_next_leader() -> None:
-    """A log that is cut meanwhile would go unnoticed, and records with it."""
+    """Otherwise a truncation in between would go unnoticed, and records would be lost."""
     positions = assigned()
     positions.seek(FIRST, 10)
     positions.fetched(FIRST, 20, epoch=3, leader_epoch=4)
@@ -206,7 +206,7 @@ def test_nothing_is_put_back_to_where_the_consumer_has_not_been() -> None:
 
 
 def test_an_end_that_is_heard_of_later_does_not_make_the_log_before_it_empty() -> None:
-    """A replica that lags brings nothing, twice; then its leader tells how far the log goes."""
+    """A lagging replica returns nothing, twice; then its leader reports the end of the log."""
     place = Positions(100, 1000)
     place.assign([FIRST])
     place.seek(FIRST, 5)

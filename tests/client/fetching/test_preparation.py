@@ -96,7 +96,7 @@ async def test_a_serializer_may_know_the_topic_and_is_asked_once(toy: ToyCluster
 
 
 async def test_what_cannot_be_serialized_is_the_senders_own_error(toy: ToyCluster) -> None:
-    """Nothing of it is taken, and the error says which record of which topic."""
+    """The record is not accepted, and the error names its topic."""
     topic = toy.add_topic("t")
     async with Producer(toy.bootstrap, FAST, value_serializer=serializers.JSON.encode) as producer:
         with pytest.raises(TypeError) as raised:

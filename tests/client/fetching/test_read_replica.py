@@ -26,7 +26,7 @@ async def near(toy: ToyCluster) -> ToyTopic:
 
 
 def asked(toy: ToyCluster) -> list[int]:
-    """Who was fetched from, in order."""
+    """Ids of the nodes that were fetched from, in order."""
     return [seen.node_id for seen in toy.seen if seen.api_key is ApiKey.FETCH]
 
 
@@ -107,7 +107,7 @@ async def test_a_replica_that_cannot_be_reached_is_done_without(
 async def test_a_replica_that_nobody_has_heard_of_is_done_without(
     toy: ToyCluster, near: ToyTopic
 ) -> None:
-    """Asking the leader again at once would only be told the same, as fast as it can answer."""
+    """An immediate retry would get the same answer from the leader, in a busy loop."""
     near.partitions[0].read_replica = 9
     async with Consumer(toy.bootstrap, config(), rack="b") as consumer:
         consumer.assign([FIRST])

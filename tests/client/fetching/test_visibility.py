@@ -86,7 +86,7 @@ def test_a_plain_record_of_a_hidden_producer_is_shown() -> None:
 
 
 def test_hidden_batches_are_passed_all_the_same() -> None:
-    """The position has to get past them, or the consumer stands still for ever."""
+    """The position has to pass them, or the consumer makes no progress."""
     batches = [batch(0, 7), marker(1, 7, ABORT)]
 
     assert [visible for _, visible in visible_batches(batches, [(7, 0)])] == [False, False]

@@ -68,7 +68,8 @@ def subscription(*topics: str) -> bytes:
 
 
 class Scene:
-    """Time goes on only by ``wait``. The application polls all the time unless told otherwise."""
+    """One member under test. Time advances only by ``wait``. The application polls continuously by
+    default."""
 
     def __init__(self, member: ClassicMember | ConsumerMember) -> None:
         self.member = member

@@ -211,7 +211,7 @@ async def test_partitions_assigned_by_hand_begin_where_the_group_stands(site: Si
 
 
 async def test_what_needs_a_group_says_so(site: Site) -> None:
-    """The commonest mistake of all has to have a sentence of its own."""
+    """The commonest mistake gets an error message that names the missing setting."""
     async with Consumer(site.address) as consumer:
         with pytest.raises(ValueError, match="group_id"):
             await consumer.subscribe(["t"])

@@ -1,4 +1,4 @@
-"""How a member of the classic protocol lives on, leaves, and hears of other topics."""
+"""How a member of the classic protocol stays in its group, leaves, and notices new topics."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_partitions_that_are_added_are_divided_at_once() -> None:
 
 
 def test_a_topic_has_to_be_gone_for_a_while() -> None:
-    """A broker that has just started denies what it has not heard of yet."""
+    """A broker that has just started denies topics that it does not know yet."""
     scene = ClassicScene()
     scene.lead()
     scene.member.assign({"t": 2}, NO_DETAILS)
@@ -142,7 +142,7 @@ def test_a_follower_leaves_topics_to_its_leader() -> None:
 
 
 def test_a_static_leader_that_is_back_does_not_assign_but_watches() -> None:
-    """KIP-814: assigning anew would move partitions for nothing."""
+    """KIP-814: a new assignment would move partitions without need."""
     scene = ClassicScene(settings=STATIC)
     scene.lead(skip_assignment=True)
     assert not scene.member.has_to_assign

@@ -248,7 +248,7 @@ def test_a_refused_member_says_why_and_does_not_try_for_ever(code: ErrorCode) ->
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.NONE])
 @pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest, HeartbeatRequest])
 def test_every_error_leads_somewhere(kind: type, code: ErrorCode) -> None:
-    """A member that stands still for ever is the loudest complaint about consumers there is."""
+    """A member that makes no progress is the loudest complaint about consumers."""
     scene = ClassicScene()
     if kind is not JoinGroupRequest:
         scene.join()

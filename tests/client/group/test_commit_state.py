@@ -309,7 +309,7 @@ TestHistories.settings = settings(max_examples=60, stateful_step_count=25, deadl
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=20), st.integers(0, 3))
 def test_in_the_end_the_last_position_is_stored(asked: list[int], failures: int) -> None:
-    """Whatever is lost on the way: the last word of the application counts."""
+    """Whatever requests are lost, the last committed position counts."""
     ledger = CommitLedger[str]()
     stored = None
     tickets = []

@@ -83,7 +83,7 @@ def test_a_topic_without_a_name_is_waited_for() -> None:
 
 
 def test_a_topic_that_was_made_anew_is_another_topic() -> None:
-    """Its offsets begin anew; going on at the old position would skip records."""
+    """Offsets of the new topic start over; the old position would skip records."""
     scene = ConsumerScene()
     scene.settle(0, 1)
     scene.wait(1_000)
@@ -115,7 +115,7 @@ def test_a_fenced_member_gives_up_everything_before_it_joins_again(code: ErrorCo
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code is not ErrorCode.NONE])
 @pytest.mark.parametrize("is_new", [True, False])
 def test_every_error_leads_somewhere(is_new: bool, code: ErrorCode) -> None:
-    """A member that stands still for ever is the loudest complaint about consumers there is."""
+    """A member that makes no progress is the loudest complaint about consumers."""
     scene = ConsumerScene()
     if not is_new:
         scene.settle(0)

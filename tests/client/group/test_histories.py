@@ -91,7 +91,7 @@ class History:
                 scene.wait(delay_ms)
             case "leave" if not self.is_applying:
                 if member.leaving_change() is not None:
-                    # The coordinator goes on while the application gives its partitions up.
+                    # The coordinator acts while the application gives its partitions up.
                     self.talk(code, numbers)
                     member.end_change()
                 member.leave("enough", is_closing=False)

@@ -1,4 +1,4 @@
-"""Members of one group against a real broker: who gets what, and what happens to whom."""
+"""Members of one group against a real broker: their assignments and their callbacks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ async def test_members_share_the_partitions_and_take_them_over(
 
 @pytest.mark.parametrize("name", ["cooperative", "newer"])
 async def test_partitions_that_stay_keep_their_positions(site: Site, name: str) -> None:
-    """KIP-429: nothing was committed, so beginning anew would read it all again."""
+    """KIP-429: nothing was committed, so a restart from the committed offset would repeat
+    records."""
     await site.create(2)
     await site.fill(5, 0)
     await site.fill(5, 1)

@@ -110,7 +110,7 @@ class Story:
         self.world.report(f"{name} {what} {numbers}")
 
     def run(self) -> None:
-        """Tell it, and fail with what the world has to say about it."""
+        """Run the story, and fail with the events of the world."""
         self.world.run(self._tell())
         deaths = [f"{node.name}: {node.deaths}" for node in self.world.nodes.values()]
         story = "\n".join([*self.world.events[-60:], *deaths])
@@ -142,7 +142,7 @@ class Story:
             await asyncio.sleep(0.5)
 
     async def _strike_readers(self, until_s: float) -> None:
-        """Members are killed and come back, or stand still for longer than their session."""
+        """Kill members, or pause them for longer than their session."""
         random = self.world.random.child("readers")
         while self.world.loop.time() < until_s - 12:
             await asyncio.sleep(random.exponential(6_000.0) / 1_000)
@@ -228,7 +228,7 @@ def test_everything_is_read_and_nothing_of_anothers(seed: int, kind: str) -> Non
 
 
 def test_a_seed_is_one_history() -> None:
-    """A failure can be replayed only if the membership adds no chance and no clock of its own."""
+    """A failure can be replayed only if the membership uses no other randomness and clock."""
     digests = []
     for _ in range(2):
         story = Story(3, "cooperative")

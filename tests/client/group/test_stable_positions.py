@@ -1,4 +1,4 @@
-"""Where a group stands is asked for when no transaction is about to move it (KIP-447)."""
+"""Committed offsets are fetched when no open transaction is about to move them (KIP-447)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHERE = TopicPartition("t", 0)
 
 
 def consumer_of(toy: ToyCluster, isolation: Isolation, call_timeout_ms: float = 60_000) -> Consumer:
-    """In group g, which stands at the beginning of an empty log."""
+    """A consumer of group g, which has committed the beginning of an empty log."""
     toy.add_topic("t")
     toy.offsets.stored[WHERE] = Committed(0)
     return Consumer(

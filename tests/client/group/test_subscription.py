@@ -40,7 +40,7 @@ class Topics:
 
 
 class Now:
-    """A clock that stands still."""
+    """A clock that does not advance."""
 
     def now_ms(self) -> float:
         return 0.0

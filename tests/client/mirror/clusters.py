@@ -1,4 +1,4 @@
-"""Several clusters that know nothing of each other, and what is in their topics."""
+"""Several independent clusters, and the contents of their topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ottla mirror`` as a person types it, and the page that tells of it."""
+"""``ottla mirror`` on the command line, and its page in the documentation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def group_at(bootstrap: str, where: TopicPartition, offset: int) -> None:
 def test_a_group_moves_with_the_records_it_has_read(
     west: Cluster, central: Cluster, ottla: Ottla
 ) -> None:
-    """The reason to mirror at all is often to go on in the other place."""
+    """A common reason to mirror is to continue in the other cluster."""
     west.create_topic("orders", 1)
     asyncio.run(fill(west.bootstrap_servers, "orders", [b"%d" % n for n in range(10)]))
     run = ("mirror", "run", "-b", central.bootstrap_servers, "--exit", "--json")
@@ -107,7 +107,7 @@ def test_the_commands_of_the_page_are_commands() -> None:
 
 
 def test_the_file_of_the_page_is_a_configuration() -> None:
-    """A setting that was renamed would still stand there."""
+    """The example would otherwise keep a setting that was renamed."""
     (text,) = blocks("toml")
 
     made = from_document(tomllib.loads(text))

@@ -1,4 +1,4 @@
-"""Mirrors that are killed, each a process of its own."""
+"""Mirrors in separate processes that are killed."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_mirror_killed_in_the_middle_leaves_nothing_out(
         if mode:
             assert found == expected
         else:
-            # Duplicates are of what was in flight: each goes back to where a copy began again.
+            # Duplicates are of what was in flight: each goes back to where a copy restarted.
             assert list(dict.fromkeys(found)) == expected
 
 

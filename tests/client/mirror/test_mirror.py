@@ -1,4 +1,4 @@
-"""Mirrors between clusters that know nothing of each other."""
+"""Mirrors between independent clusters."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ async def test_marked_records_do_not_come_home(west: Cluster, central: Cluster) 
 async def test_offsets_are_found_again_on_the_target(
     west: Cluster, east: Cluster, central: Cluster, *, exactly_once: bool
 ) -> None:
-    """A group that moves to the other cluster goes on with the record it would have read next."""
+    """A group that moves to the other cluster continues with the next record."""
     topic = f"found-{exactly_once}"
     for cluster in (west, east):
         cluster.create_topic(topic, 1)

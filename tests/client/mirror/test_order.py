@@ -32,7 +32,7 @@ def central() -> Iterator[Cluster]:
 
 
 def of(west: Cluster, central: Cluster, topic: str) -> MirrorSettings:
-    """A mirror of that topic, with a name of its own."""
+    """Settings of a mirror of that topic, with a unique name."""
     source = MirrorSource(alias="west", bootstrap=west.bootstrap_servers, topics=(topic,))
     return settings(central.bootstrap_servers, source, name=topic)
 

@@ -1,4 +1,4 @@
-"""Topics that are deleted and made anew under their name."""
+"""Mirroring of topics that are deleted and recreated under the same name."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ async def test_a_topic_that_is_made_anew_while_it_is_copied_is_copied_from_its_b
 async def test_a_topic_made_anew_with_as_many_records_is_copied_once_in_transactions(
     west: Cluster, central: Cluster
 ) -> None:
-    """The position is the number that it was: only the id with it tells that it has moved. What
-    began from it with the old id would copy everything once more."""
+    """The position is the same number; only the topic id shows that the topic is another one. Using
+    the old id would copy everything once more."""
     topic = "as-many"
     bootstrap = west.bootstrap_servers
     chosen = await chosen_for(west, central, topic, exactly_once=True, refresh_ms=5_000.0)

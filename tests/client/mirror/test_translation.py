@@ -25,7 +25,7 @@ def note(number: int, run: Run) -> OffsetNote:
 
 
 def test_an_offset_within_a_run_is_found_exactly() -> None:
-    """A group that goes on there reads the very next record."""
+    """A group that continues there reads the very next record."""
     notes = Notes([note(1, Run(100, 200, 1_000, 1_100))])
 
     assert notes.find(WHERE, 150) == ("west.orders", 1_050)
@@ -124,7 +124,7 @@ def test_notes_stay_few_and_thin_out_backwards() -> None:
 def test_nothing_is_ever_missing_behind_a_translated_offset(
     steps: list[tuple[int, int, bool]], data: st.DataObject
 ) -> None:
-    """The one promise: a group that goes on there misses no record, however notes were lost."""
+    """The one promise: a group that continues there misses no record, however notes were lost."""
     notes = Notes()
     jotter = Jotter("west", "cluster", notes)
     # The target offset of the last copy of each source offset.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.client.parallel.done_offsets import BITMAP_BYTES_MAX, PREFIX, decode_done, encode_done
 
-# What brokers take of metadata unless they are told otherwise.
+# The default limit of brokers for metadata.
 METADATA_MAX = 4_096
 
 

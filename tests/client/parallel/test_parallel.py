@@ -22,7 +22,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "parallel.py"
 
 
 async def test_each_key_is_in_order_and_everything_done_is_committed(broker: str) -> None:
-    """At many at once; in the end the group stands at the end."""
+    """Many keys are processed at once; at the end the whole log is committed."""
     await fill(broker, "par-order", 700)
     ledger = Ledger(700)
     async with subscribed(broker, "par-order") as consumer:
@@ -61,7 +61,7 @@ async def test_plain_functions_run_in_threads(broker: str) -> None:
 
 
 async def test_one_slow_key_does_not_fill_the_memory(broker: str) -> None:
-    """Its partition is paused when the window is full, and resumed; the others go on."""
+    """The slow partition is paused when the window is full, and resumed; the others are read on."""
     await fill(broker, "par-window", 3_000, key_count=50)
     ledger = Ledger(3_000)
     others_done = asyncio.Event()
@@ -161,7 +161,7 @@ async def test_partitions_that_move_wait_for_what_is_in_work(
             await asyncio.sleep(0.01)
         async with subscribed(broker, topic, assignors=assignors) as two:
             second = two.parallel(second_handle)
-            # What is in work at the first holds the rebalance up; after this it goes on.
+            # Work in progress at the first member delays the rebalance; afterwards it completes.
             asyncio.get_running_loop().call_later(1, joined.set)
             await run_until(second, second.stop, ledger.all_done)
         first.stop()

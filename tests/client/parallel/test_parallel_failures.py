@@ -69,7 +69,7 @@ async def test_a_handler_whose_own_call_is_cancelled_has_failed(broker: str) -> 
 
 
 async def test_a_failure_can_be_skipped(broker: str) -> None:
-    """The position goes on past it."""
+    """The position moves past the failed record."""
     await fill(broker, "par-skip", 50)
     ledger = Ledger(49)
 
@@ -87,7 +87,7 @@ async def test_a_failure_can_be_skipped(broker: str) -> None:
 
 
 async def test_a_failure_is_tried_again_before_anything_else_of_its_key(broker: str) -> None:
-    """Other keys go on meanwhile."""
+    """Other keys are processed meanwhile."""
     await fill(broker, "par-retry", 100)
     ledger = Ledger(100)
     attempts: Counter[int] = Counter()

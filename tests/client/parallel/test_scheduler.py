@@ -198,7 +198,7 @@ def test_nothing_more_begins_of_what_is_given_up() -> None:
 
 
 def test_a_record_that_was_ended_is_not_done() -> None:
-    """The position stays before it, and its key goes on."""
+    """The position stays before it, and the next record of its key can begin."""
     made = lanes(["a1", "a2"])
     (a1,) = begun(made)
     made.drop(a1)
@@ -287,7 +287,7 @@ class Story:
 
 @pytest.mark.parametrize("ordering", ["key", "partition", "none"])
 def test_no_life_and_no_crash_skips_a_record_or_breaks_an_order(ordering: Ordering) -> None:
-    """At least once, in order per key, and again only what was not stored as done."""
+    """At least once, in order per key; only records not stored as done are repeated."""
     for seed in range(150):
         story = Story(seed, ordering)
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""Freed memory that stays with the process, where the C library can be told so."""
+"""Returning freed memory to the system, where the C library supports it."""
 
 from __future__ import annotations
 

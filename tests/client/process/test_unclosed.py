@@ -64,7 +64,7 @@ async def test_a_client_that_was_started_and_dropped_is_told_of_once(
 async def test_nothing_is_told_of_a_client_that_was_closed_or_never_ran(
     toy: ToyCluster, name: str
 ) -> None:
-    """Not started, in vain, with settings that were refused, or closed."""
+    """No warning for a client that was not started, failed to start, or was closed."""
     client: Any = getattr(ottla, name)
 
     with told() as warned:

@@ -318,8 +318,8 @@ async def test_an_idle_producer_hears_of_partitions_when_what_it_knows_is_old(
 
 
 def test_times_that_stand_for_a_place_are_asked_for() -> None:
-    """-3 is the record of the highest timestamp (KIP-734), -4 and -5 are of tiered logs: what a
-    broker makes of them is its business."""
+    """-3 is the record of the highest timestamp (KIP-734), -4 and -5 are of tiered logs: the broker
+    decides whether it supports them."""
     for time in (-5, -4, -3, -2, -1):
         check_times({P0: time})
     with pytest.raises(ValueError, match="-5 or more"):

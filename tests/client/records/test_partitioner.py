@@ -82,7 +82,7 @@ def test_without_any_leader_a_partition_is_chosen_all_the_same() -> None:
 
 
 def test_topics_do_not_disturb_each_other() -> None:
-    """Each topic has a batch of its own to fill."""
+    """Each topic fills its own batch."""
     partitioner = StickyPartitioner(first)
     partitioner.choose("t", 3, range(3))
     partitioner.move_on("t", 0, 3, range(3))

@@ -80,7 +80,7 @@ def test_records_of_one_timestamp_fill_their_batches(rows: Rows) -> None:
 
 
 class Counted:
-    """Rows that tell how often they were asked for a size."""
+    """Rows that count how often they were asked for a size."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -108,7 +108,7 @@ class Counted:
 
 @pytest.mark.parametrize("sizes", [(100,), (100, 101), (5, 4_000), (90_000, 1, 1)])
 def test_a_part_ends_where_the_next_record_would_be_one_too_many(sizes: tuple[int, ...]) -> None:
-    """Whether records are of one size, which takes three looks at any number of them, or not."""
+    """Also when records differ in size; with equal sizes three size queries suffice."""
     rows = Counted(ValueRows([b"x" * sizes[n % len(sizes)] for n in range(30_000)], 0))
     part = part_within(rows, 3, LIMIT_BYTES)
     asked, each = rows.asked, rows.excess_bytes

@@ -247,7 +247,7 @@ def test_a_partition_never_has_batches_with_two_brokers() -> None:
 
 
 def test_partitions_without_leader_are_named_and_wait() -> None:
-    """The shell asks for their metadata; the others go meanwhile."""
+    """The caller requests their metadata; batches of other partitions are sent meanwhile."""
     accumulator = Accumulator(LIMITS)
     put(accumulator, FIRST, at=0)
     put(accumulator, SECOND, at=0)

@@ -38,7 +38,7 @@ def stored(topic: ToyTopic, partition: int = 0) -> list[Record]:
 
 
 async def test_values_arrive_in_order_and_their_place_is_told(toy: ToyCluster) -> None:
-    """One future for each batch tells where all of its records are."""
+    """The future of each batch returns the offsets of all of its records."""
     topic = toy.add_topic("t")
     values = [b"%d" % number for number in range(500)]
     async with Producer(toy.bootstrap, config(batch_bytes=2000)) as producer:
@@ -61,7 +61,7 @@ async def test_values_arrive_in_order_and_their_place_is_told(toy: ToyCluster) -
 async def test_the_list_is_the_callers_again_when_the_call_returns(
     toy: ToyCluster, kind: type, key: bytes | None
 ) -> None:
-    """Batches leave later: a list that is filled anew for each call must not change them."""
+    """Batches leave later: a list that the caller refills must not change them."""
     topic = toy.add_topic("t")
     values = [kind(b"%05d" % number * 100) for number in range(1000)]
     expected = [bytes(value) for value in values]
@@ -76,7 +76,7 @@ async def test_the_list_is_the_callers_again_when_the_call_returns(
 
 
 async def test_a_value_of_another_kind_is_refused_by_the_call(toy: ToyCluster) -> None:
-    """With or without a key; nothing of it is sent."""
+    """With or without a key; no part of the batch is sent."""
     topic = toy.add_topic("t")
     async with Producer(toy.bootstrap, config()) as producer:
         for key in (None, b"k"):
@@ -88,7 +88,7 @@ async def test_a_value_of_another_kind_is_refused_by_the_call(toy: ToyCluster) -
 
 @pytest.mark.requirement("PRD-21")
 async def test_one_call_sends_one_record_and_one_call_sends_many(toy: ToyCluster) -> None:
-    """Both forms, each record with a key of its own."""
+    """Both forms work, with a key for each record."""
     topic = toy.add_topic("t")
     many = Columns.of([(0, 7, b"k%d" % number, b"v%d" % number, ()) for number in range(50)])
     async with Producer(toy.bootstrap, config()) as producer:
@@ -101,7 +101,7 @@ async def test_one_call_sends_one_record_and_one_call_sends_many(toy: ToyCluster
 
 
 async def test_single_records_and_batches_keep_the_order_of_their_calls(toy: ToyCluster) -> None:
-    """A batch of its own must neither overtake what came before nor be overtaken."""
+    """A batch from ``send_batch`` neither overtakes earlier records nor is overtaken."""
     topic = toy.add_topic("t")
     async with Producer(toy.bootstrap, config(batch_bytes=1000)) as producer:
         for number in range(5):

@@ -92,7 +92,7 @@ async def test_a_client_starts_in_time_or_names_the_silent_host(
 async def test_what_a_silent_leader_is_asked_for_fails_in_time(
     toy: ToyCluster, *, is_deaf: bool
 ) -> None:
-    """What others have answered meanwhile is not lost."""
+    """Answers of the other brokers are kept."""
     node = mute_leader(toy, is_deaf=is_deaf)
     async with Admin(str(toy.nodes[2].address), **settings()) as admin:
         with in_time():
@@ -296,7 +296,7 @@ async def test_all_who_wait_for_a_silent_host_fail_together() -> None:
 
 
 async def test_a_pool_that_is_closed_leaves_nobody_waiting() -> None:
-    """And no attempt that goes on."""
+    """A closed pool cancels its pending connection attempts."""
     pool = Pool(RealNet(), RealClock(), RealRandom(), ClientConfig())
     with silent(is_deaf=False) as node, in_time():
         pool.set_address(1, node.address)

@@ -38,8 +38,8 @@ async def test_a_key_decides_by_its_hash(bootstrap: str) -> None:
 
 @pytest.mark.requirement("PRD-14")
 async def test_without_a_key_chance_decides(bootstrap: str) -> None:
-    """For each batch anew (KIP-480). After each partition come several others: taking turns, as
-    producers that were started together would do, hits one partition from all of them at once."""
+    """A random choice for each batch (KIP-480). After each partition come several others: with
+    round robin, producers that were started together would hit one partition at once."""
     next_ones: dict[int, set[int]] = defaultdict(set)
     async with ottla.Producer(bootstrap, linger_ms=0) as producer:
         last = (await (await producer.send("t", b"x"))).partition

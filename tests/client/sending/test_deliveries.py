@@ -28,7 +28,7 @@ LIMITS = AccumulatorLimits(
 
 
 class Workbench:
-    """A producer's machines without a producer; each record is a batch of its own, unless larger
+    """A producer's state machines without a producer; each record fills a batch, unless larger
     batches are asked for."""
 
     def __init__(self, batch_bytes: int = LIMITS.batch_bytes) -> None:
@@ -181,7 +181,7 @@ def test_a_fenced_producer_takes_a_fresh_id_and_begins_alone_again() -> None:
 
 
 def test_a_batch_waits_for_the_producer_id() -> None:
-    """An unnumbered batch among numbered ones could not be told from a retry."""
+    """An unnumbered batch among numbered ones would look like a retry."""
     bench = Workbench()
     bench.deliveries.sequences.identity = None
     bench.put()

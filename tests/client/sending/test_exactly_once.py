@@ -133,7 +133,7 @@ class Crash(Exception):
 async def without_transactions(
     broker: str, admin: Admin, name: str, order: Sequence[str], *, crashes: bool
 ) -> None:
-    """One round of the loop in that order, from where the group stands; it may die half-way."""
+    """One round of the loop in that order, from the committed offset; it may die half-way."""
     where = TopicPartition(f"{name}-in", 0)
     async with Consumer(broker) as consumer, Producer(broker) as producer:
         committed = await consumer.committed(name, [where])

@@ -67,7 +67,7 @@ async def test_single_records_go_in_smaller_batches_in_their_order(
 async def test_records_that_came_together_are_found_where_the_delivery_says(
     small: ottla.Cluster, where: TopicPartition
 ) -> None:
-    """Others may write between the pieces, so each piece is told of by itself."""
+    """Other producers may write between the pieces, so each piece reports its own offsets."""
     async with ottla.Producer(small.bootstrap_servers) as producer:
         first, second = await asyncio.gather(
             producer.send_batch(where.topic, VALUES[:70]),
@@ -84,7 +84,7 @@ async def test_records_that_came_together_are_found_where_the_delivery_says(
 async def test_one_record_that_is_too_large_does_not_take_the_others_with_it(
     small: ottla.Cluster, where: TopicPartition
 ) -> None:
-    """It alone has failed, and its neighbours are stored once and in order."""
+    """Only that record fails; its neighbours are stored once and in order."""
     values = [*VALUES[:9], b"!" * (2 * LIMIT_BYTES), *VALUES[9:20]]
     failures = []
     async with ottla.Producer(small.bootstrap_servers, linger_ms=50) as producer:
@@ -102,7 +102,7 @@ async def test_one_record_that_is_too_large_does_not_take_the_others_with_it(
 async def test_a_transaction_with_a_batch_that_is_too_large_commits(
     small: ottla.Cluster, where: TopicPartition
 ) -> None:
-    """Its numbers go on without a gap, so nothing has to be aborted."""
+    """Its sequence numbers have no gap, so nothing has to be aborted."""
     async with ottla.Producer(
         small.bootstrap_servers, transactional_id=where.topic, linger_ms=50
     ) as producer:

@@ -177,7 +177,7 @@ async def test_closing_waits_for_a_commit_that_is_under_way(cluster: ToyCluster)
 async def test_a_record_that_waits_for_room_does_not_slip_into_the_next_transaction(
     cluster: ToyCluster,
 ) -> None:
-    """It was sent in one that has ended meanwhile."""
+    """The record belongs to a transaction that has ended meanwhile."""
     settings = {"batch_bytes": 200, "memory_bytes_max": 400, "linger_ms": 10_000}
     async with producer_of(cluster, **settings) as producer:
         await producer.init_transactions()

@@ -1,4 +1,4 @@
-"""Which epoch a transactional producer goes on with."""
+"""Which epoch a transactional producer uses next."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ async def test_an_id_that_the_coordinator_has_forgotten_is_asked_for_again(
 
 @pytest.mark.requirement("TXN-44")
 async def test_calls_in_the_wrong_order_are_told_and_change_nothing(cluster: ToyCluster) -> None:
-    """A protocol violation is the application's own; it can mend it and go on."""
+    """Misuse is an error of the application, which can correct it and continue."""
     async with producer_of(cluster) as producer:
         with pytest.raises(TransactionMisuse, match="not initialized"):
             await producer.begin_transaction()
@@ -210,7 +210,7 @@ async def test_who_may_not_use_the_id_cannot_go_on(cluster: ToyCluster, code: Er
 async def test_an_error_of_one_transaction_ends_that_one(
     cluster: ToyCluster, key: ApiKey, code: ErrorCode
 ) -> None:
-    """It has to be aborted; nothing of it is seen, and the next one is as good as any."""
+    """The transaction has to be aborted and stays invisible; the next one works normally."""
     async with producer_of(cluster) as producer:
         await producer.init_transactions()
         cluster.judge = once(key, code)
@@ -265,7 +265,7 @@ async def test_version_1_aborts_without_an_error_in_the_same_epoch(toy: ToyClust
 
 
 async def test_a_coordinator_that_cannot_raise_epochs_ends_the_producer(toy: ToyCluster) -> None:
-    """Before KIP-360: numbers may be in the log under an epoch that would go on."""
+    """Before KIP-360: the log may hold sequence numbers under an epoch that would stay in use."""
     toy.versions = {ApiKey.INIT_PRODUCER_ID: (0, 1)}
     toy.add_topic("out")
     async with producer_of(toy) as producer:
@@ -350,7 +350,7 @@ async def test_a_member_that_has_been_replaced_cannot_commit_offsets(cluster: To
 
 
 async def test_a_member_is_not_passed_off_as_nobody(toy: ToyCluster) -> None:
-    """A broker that cannot be told of members would not notice one that has been replaced."""
+    """A broker without support for members would not fence one that has been replaced."""
     toy.versions = {ApiKey.TXN_OFFSET_COMMIT: (0, 2)}
     toy.add_topic("out")
     async with producer_of(toy) as producer:

@@ -124,8 +124,8 @@ async def test_the_next_transaction_waits_until_the_last_is_complete(toy: ToyClu
 async def test_a_cluster_that_is_upgraded_is_followed_with_the_next_transaction(
     toy: ToyCluster,
 ) -> None:
-    """The first transaction of version 2 has an epoch of its own, so that partitions announced in
-    version 1 do not seem to be its own."""
+    """The first transaction of version 2 gets a new epoch, so that partitions announced in version
+    1 do not seem to belong to it."""
     toy.transaction_version = 1
     log = toy.add_topic("out").partitions[0]
     async with producer_of(toy) as producer:

@@ -131,7 +131,7 @@ def answer(
     *,
     is_lost: bool,
 ) -> None:
-    """Do what is asked unless it is refused, and tell the machine unless the answer is lost."""
+    """Carry out the request unless it is refused, and pass the answer on unless it is lost."""
     ask, code = asked
     identity = NO_IDENTITY
     version = 2 if machine.parts.is_implicit else 1

@@ -82,7 +82,7 @@ async def shown(brokers: Brokers, partition: int) -> list[bytes | None]:
 
 @pytest.mark.requirement("TXN-33", "TXN-60")
 async def test_a_dead_partition_delays_nobody_but_itself(brokers: Brokers) -> None:
-    """The outcome is fixed before any partition hears of it: none of them has a vote."""
+    """The outcome is fixed before any partition gets a marker: partitions have no vote."""
     await create(brokers, [1], [2], [3])
     async with Producer(addresses(brokers), CONFIG) as producer:
         await producer.init_transactions()
@@ -123,7 +123,7 @@ async def test_a_coordinator_that_dies_before_the_end_is_replaced(brokers: Broke
             await brokers.until_in_sync("__transaction_state", 3, 0)
 
     for partition in range(2):
-        # The last verdict stands; its markers may still be on their way (KIP-98).
+        # The last commit succeeded; its markers may still be on their way (KIP-98).
         async with asyncio.timeout(60):
             while len(await visible(brokers, partition)) < 3:
                 await asyncio.sleep(0.05)

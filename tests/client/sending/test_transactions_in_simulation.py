@@ -1,7 +1,8 @@
 """Transactions of the real client with the real broker in one simulated world, under chaos.
 
-Everything follows from the seed. What the application was told is what readers of committed records
-see: all of a committed transaction, nothing of an aborted one, all or nothing of one in doubt.
+Everything follows from the seed. The outcome that the application got is what readers of committed
+records see: all of a committed transaction, nothing of an aborted one, all or nothing of one in
+doubt.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Transactional(Story):
         self.written.set()
 
     async def _session(self, ports: Ports, environment: Environment, number: int) -> int:
-        """Transactions of one producer until it cannot go on; the number of the next one."""
+        """Run transactions of one producer until it fails; return the number of the next one."""
         config = ProducerConfig(
             transactional_id="writer",
             linger_ms=1,

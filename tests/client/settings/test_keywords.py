@@ -99,8 +99,8 @@ def test_the_older_name_of_acks_is_accepted(value: object, acks: int) -> None:
     ],
 )
 def test_idempotence_refuses_settings_that_break_it(conflict: dict[str, str]) -> None:
-    """It forces acks=all and what a broker can still put in order: that is five batches in flight
-    since a broker remembers five, and was one before."""
+    """It forces acks=all and a number of batches in flight that a broker can still put in order:
+    five since a broker remembers five, and one before."""
     forced = ProducerConfig.from_properties({"enable.idempotence": "true"})
     assert (forced.required_acks, forced.is_idempotent) == (-1, True)
     assert forced.in_flight_max <= 5
@@ -166,7 +166,7 @@ def test_a_property_that_cannot_be_meant_is_refused(
     "name", ["metric.reporters", "group.id", "retries", "message.send.max.retries"]
 )
 def test_a_property_without_meaning_here_warns(name: str) -> None:
-    """It is no mistake, and nothing of it is kept."""
+    """The property is accepted with a warning and then ignored."""
     with pytest.warns(UserWarning, match=f"{name} has no effect"):
         config = ProducerConfig.from_properties({name: "1"})
 

@@ -157,7 +157,7 @@ def test_a_range_that_begins_inside_of_a_batch_has_nothing_before_it(
 
 
 def test_what_retention_took_is_a_loss_that_can_be_passed(broker: str, topic: str) -> None:
-    """It happens between planning and reading; those who go on get the rest."""
+    """It happens between planning and reading; with failOnDataLoss=false the rest is read."""
     fill(broker, topic, 10)
     strict = BatchReader(given(broker, {"subscribe": topic, "maxRecordsPerPartition": 5}))
     lax = BatchReader(given(broker, {"subscribe": topic, "failOnDataLoss": "false"}))
@@ -238,7 +238,7 @@ def test_a_start_beyond_the_end_is_one_sentence(broker: str, topic: str) -> None
 
 
 def test_a_topic_may_say_what_its_timestamps_are(broker: str, topic: str) -> None:
-    """timestampType tells the time of the producer from that of the broker."""
+    """timestampType distinguishes the producer's time from the broker's."""
     fill(broker, topic, 1)
     with Admin(broker) as admin:
         change = [ConfigChange("message.timestamp.type", ConfigOperation.SET, "LogAppendTime")]

@@ -59,7 +59,7 @@ RECORDS = 500
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 def test_a_query_of_spark_goes_on_while_brokers_die(spark: SparkSession, tmp_path: Path) -> None:
-    """Each in turn, while it reads; in the end it has everything once and in order."""
+    """Brokers die in turn while the query reads; it gets every record once and in order."""
     seen: dict[int, list[tuple[int, int]]] = {}
 
     def keep(batch: DataFrame, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The examples of Spark run as they stand, and say what they say that they print."""
+"""The Spark examples run unchanged and print the output that their comments show."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCRIPTS = ("spark_batch", "spark_jobs", "spark_streams")
 @pytest.mark.timeout(2 * TIMEOUT_S)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_runs_and_prints_what_it_says(name: str, tmp_path: Path) -> None:
-    """Each in a process of its own: its session is none that tests have prepared."""
+    """Each runs in a separate process, without a session that tests have prepared."""
     path = FOLDER / f"{name}.py"
     prepare_environment()
     home = tmp_path / "spark"

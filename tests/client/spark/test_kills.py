@@ -1,4 +1,4 @@
-"""Exactly once, whatever dies: the copies of a topic have every record, once and in order."""
+"""Exactly once under kills: the copies of a topic have every record, once and in order."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run_to_the_end(job: Job) -> None:
 
 
 def killed_drivers(job: Job, count: int, kills: int, batches_max: int) -> Copies:
-    """Kill so many runs at random moments, and let one go on to the end."""
+    """Kill so many runs at random moments, and let one run to the end."""
     chance = random.Random(SEED)
     fill(job.servers, job.source, count, SEED)
     killed = 0
@@ -99,7 +99,7 @@ def test_a_killed_driver_loses_and_repeats_nothing(broker: str, tmp_path: Path) 
 @pytest.mark.soak
 @pytest.mark.timeout(3_600)
 def test_twenty_killed_drivers_lose_and_repeat_nothing(broker: str, tmp_path: Path) -> None:
-    """The same with the full figures."""
+    """The same with more records and kills."""
     job = job_of(broker, tmp_path, "soaked", limit=2_000)
     assert killed_drivers(job, 200_000, kills=20, batches_max=4) == exact(200_000)
 
@@ -149,7 +149,7 @@ def test_killed_executors_are_replaced(broker: str, tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 def test_a_query_survives_killed_brokers(tmp_path: Path) -> None:
-    """Leaders and coordinators move, transactions are ended by others: the query goes on."""
+    """Leaders and coordinators move and other brokers end transactions; the query continues."""
     with Cluster(brokers=3, subprocess=True) as cluster:
         job = job_of(cluster.bootstrap_servers, tmp_path, "brokers", limit=1_000)
 

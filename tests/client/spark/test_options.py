@@ -15,7 +15,7 @@ LEAST = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "a"}
 
 
 def of(is_stream: bool = False, **options: str) -> Options:
-    """With what every query needs; two underscores stand for a dot."""
+    """Options with those that every query needs; two underscores replace a dot."""
     texts = {name.replace("__", "."): text for name, text in options.items()}
     return Options.of({**LEAST, **texts}, is_stream=is_stream)
 
@@ -137,7 +137,7 @@ BAD = [
 
 @pytest.mark.parametrize(("changes", "sentence"), BAD)
 def test_a_bad_option_is_one_sentence(changes: dict[str, str | None], sentence: str) -> None:
-    """Spark shows it below forty lines of its own, so it has to name the option."""
+    """Spark shows the message below forty lines of stack trace, so it has to name the option."""
     options = {name: text for name, text in {**LEAST, **changes}.items() if text is not None}
 
     with pytest.raises(ValueError, match=sentence) as caught:

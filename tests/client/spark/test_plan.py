@@ -43,7 +43,7 @@ def limits(**ends: int) -> Limits:
 
 
 def test_the_ends_of_a_log_and_offsets_say_where_to_begin() -> None:
-    """-2 and -1 stand for the ends among offsets, as Kafka has them."""
+    """As in Kafka, -2 and -1 among offsets mean the two ends of the log."""
     late = {"late_is_latest": False}
 
     assert start_of(Bound("o", time=-2), LIMITS, {}, **late).offsets == {A0: 10, A1: 0}
@@ -73,7 +73,7 @@ def test_a_time_is_the_first_record_that_is_not_before_it() -> None:
 
 @pytest.mark.parametrize("offset", [9, 21])
 def test_an_offset_outside_of_the_log_is_a_loss_that_names_the_option(offset: int) -> None:
-    """It is moved into the log for those who go on."""
+    """With failOnDataLoss=false the offset is moved into the log."""
     bound = Bound("startingOffsets", offsets={A0: offset, A1: 0})
 
     offsets, losses = start_of(bound, LIMITS, {}, late_is_latest=False)
@@ -141,8 +141,7 @@ def test_the_tasks_together_read_everything_once(least: int | None, most: int | 
 
 @pytest.mark.timeout(20)
 def test_many_tasks_are_planned_in_no_time() -> None:
-    """The driver plans every micro-batch anew; looking for the longest again and again took
-    minutes."""
+    """The driver plans every micro-batch; repeated searches for the longest range took minutes."""
     ranges = [OffsetRange(TopicPartition("a", number), 0, 1_000_000) for number in range(4_000)]
 
     assert len(split(ranges, 40_000, None)) == 40_000
@@ -197,7 +196,7 @@ def test_the_first_batch_is_repeated_from_where_it_began() -> None:
 
 
 def test_what_is_gone_is_a_loss() -> None:
-    """Each in one sentence, and the query can go on from what there is."""
+    """Each loss is one sentence, and the query can continue with what is left."""
     start = place({A0: 5, A1: 7, B0: 4}, a="1", b="2")
     end, losses = advanced(start, limits(a0=9, a1=6), {"a": "1"})
 

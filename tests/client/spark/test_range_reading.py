@@ -207,7 +207,7 @@ def make_anew(toy: ToyCluster, count: int) -> None:
 async def test_a_topic_made_anew_is_not_read_in_place_of_the_old_one(
     toy: ToyCluster, fails: bool, is_begun: bool
 ) -> None:
-    """It has what was asked for, offsets and all; only its id tells."""
+    """The new topic has the requested offsets; only its id differs."""
     put(toy.add_topic("t"), 0, 4)
     options, planned = options_of(toy, failOnDataLoss=fails), id_in(toy)
     consumer = await Shelf().take(options)

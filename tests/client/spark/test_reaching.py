@@ -71,7 +71,7 @@ def test_where_nobody_is_one_sentence_names_the_addresses_and_the_option() -> No
 def test_a_query_waits_for_brokers_that_are_being_restarted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A driver is started by the same restart as they are, and would be started in vain."""
+    """The same restart starts brokers and driver, so the driver must wait for the brokers."""
     with ottla.Cluster() as cluster:
         cluster.create_topic("t")
         broker = cluster.bootstrap_servers

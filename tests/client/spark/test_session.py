@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(1_800)
 
 
 def test_the_columns_are_those_of_sparks_connector(spark: SparkSession) -> None:
-    """Who changes one word of a program should not have to change the rest."""
+    """A program that changes the name of the source should not need other changes."""
     frame = spark.read.format("ottla").option("includeHeaders", "true").load()
 
     assert [(one.name, one.dataType.simpleString(), one.nullable) for one in frame.schema] == [

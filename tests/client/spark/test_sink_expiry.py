@@ -40,7 +40,7 @@ def plan(checkpoint: Path, batch_id: int, *, age_s: float = 0) -> None:
 
 def test_a_ledger_that_expired_is_never_taken_for_a_new_query(tmp_path: Path) -> None:
     """The first micro-batch was committed, the driver died before it noted that, and came back
-    after eight days: nothing but the age of the checkpoint's file tells that from a beginning."""
+    after eight days: only the age of the checkpoint's file distinguishes that from a new query."""
     with ottla.Cluster(settings=SETTINGS) as cluster:
         cluster.create_topic("t", partitions=3)
         place = {"checkpointLocation": str(tmp_path)}

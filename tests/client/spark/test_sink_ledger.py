@@ -61,7 +61,7 @@ def test_a_batch_from_before_the_last_one_is_refused() -> None:
 
 
 def test_task_0_is_committed_before_the_others() -> None:
-    """Its entry is what tells every later attempt how many tasks there were."""
+    """The entry of task 0 gives every later attempt the number of tasks."""
     parts = [part(number, Outcome.OPEN, LAST) for number in range(3)]
 
     assert judge_batch(5, parts, may_begin=False) == Verdict(is_new=True, rest=(1, 2))

@@ -243,7 +243,7 @@ def test_queries_with_one_prefix_do_not_disturb_each_other(broker: str, query: Q
 
 
 def test_a_transaction_that_takes_too_long_is_explained(broker: str, query: Query) -> None:
-    """The coordinator has aborted it; only the sentence tells which option would have helped."""
+    """The coordinator has aborted it; the message names the option that would have helped."""
     short = Query(broker, query.topic, query.topic, **{"kafka.transaction.timeout.ms": "900001"})
     with pytest.raises(ValueError, match=r"kafka\.transaction\.timeout\.ms=900001: it is at most"):
         short.write(0, 0, [b"a"])

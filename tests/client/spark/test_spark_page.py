@@ -1,4 +1,4 @@
-"""docs/spark.md: its programs run as they stand, and its table has every option."""
+"""docs/spark.md: its programs run unchanged, and its table has every option."""
 
 from __future__ import annotations
 

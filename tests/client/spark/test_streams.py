@@ -157,7 +157,7 @@ def test_a_query_that_begins_at_the_end_may_end_at_once(broker: str, topic: str)
 
 
 def test_retention_that_was_faster_is_a_loss_that_names_the_option(broker: str, topic: str) -> None:
-    """Silence would be worse; and there is a way to go on."""
+    """A silent loss would be worse; the message also says how to continue."""
     fill(broker, topic, 10)
     query = Query(broker, subscribe=topic, startingOffsets="earliest")
     query.start()
@@ -194,14 +194,14 @@ def test_a_batch_is_not_repeated_with_the_records_of_another_topic(broker: str, 
     again = query.restarted(is_done=False)
     with pytest.raises(RecordsLost, match="was deleted and made anew"):
         again.batch()
-    # Who goes on without what is gone reads the other topic once, and not a part of it twice.
+    # With failOnDataLoss=false the query reads the new topic once, and no part of it twice.
     lax = again.restarted(is_done=False, failOnDataLoss=False)
     assert lax.batch() == {}
     assert lax.batch() == {0: [0, 1, 2, 3, 4]}
 
 
 def test_a_topic_that_is_gone_is_a_loss(broker: str, new_topic: NewTopicName) -> None:
-    """And those who go on read the others."""
+    """With failOnDataLoss=false the query reads the other topics."""
     gone, there = new_topic(), new_topic()
     fill(broker, gone, 3)
     quick: dict[str, object] = {"fetchOffset.retryIntervalMs": 1}
@@ -221,7 +221,7 @@ def test_a_topic_that_is_gone_is_a_loss(broker: str, new_topic: NewTopicName) ->
 
 
 def test_how_far_a_query_is_can_be_seen_like_a_groups_lag(broker: str, topic: str) -> None:
-    """Monitoring looks at groups; the query is none, so it tells."""
+    """Monitoring looks at groups, and a query has none, so it commits its position for them."""
     fill(broker, topic, 4)
     query = Query(broker, subscribe=topic, startingOffsets="earliest", groupIdPrefix=f"of-{topic}")
     query.batch()

@@ -155,7 +155,7 @@ def test_a_replayed_batch_is_written_once(broker: str, copying: Copying) -> None
 def test_a_first_batch_that_is_repeated_when_its_ledger_has_expired_is_refused(
     broker: str, copying: Copying, tmp_path: Path
 ) -> None:
-    """Spark hands the checkpoint to the sink, which is all that tells how old the batch is."""
+    """Only the checkpoint, which Spark passes to the sink, shows how old the batch is."""
     fill(broker, copying.source, 3)
     copying.run()
     copying.forget_the_last_batch()

@@ -43,7 +43,7 @@ async def subscribed(broker: str, topic: str, **more: Any) -> AsyncIterator[Cons
 
 
 class Ledger:
-    """What was handled, in order, and how many at once."""
+    """What was handled, in order, and how many records at once."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -41,7 +41,7 @@ PATIENCE_S = 120.0
 
 
 class Listener(RebalanceListener):
-    """Remembers what it was told, in order."""
+    """Records its callbacks in order."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, list[int]]] = []
@@ -94,7 +94,7 @@ class Site:
         return Consumer(self.address, ConsumerConfig(**settings))
 
     async def committed(self) -> dict[int, int]:
-        """Where the group stands in the topic."""
+        """The committed offsets of the group in the topic."""
         async with Admin(self.address) as admin:
             found = await admin.groups.offsets(self.group)
         return {where.partition: one.offset for where, one in found.items()}
@@ -128,7 +128,7 @@ async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
 
 
 async def poll_until(holds: Callable[[], bool], *consumers: Consumer) -> list[ConsumerRecord]:
-    """Let all of them poll until it holds; what they were given meanwhile."""
+    """Let all of them poll until ``holds``; return the records that they got."""
     records: list[ConsumerRecord] = []
     async with asyncio.timeout(PATIENCE_S):
         while not holds():

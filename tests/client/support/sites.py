@@ -1,11 +1,11 @@
-"""Whose brokers the tests of clients run on: Ottla's, and with ``make interop`` Apache Kafka's.
+"""Which brokers the tests of clients run on: Ottla's, and with ``make interop`` Apache Kafka's.
 
-A test that takes ``broker``, or a cluster by ``cluster_of``, runs on all of them as it stands. What
-is otherwise there is in ``DIFFERENCES``, with the reason; nothing else may differ.
+A test that takes ``broker``, or a cluster by ``cluster_of``, runs unchanged on all of them. Known
+differences are in ``DIFFERENCES``, with the reason; nothing else may differ.
 
-Redpanda itself cannot be had here. Its kind is Ottla's brokers behind relays that let through the
-versions that Redpanda serves: a client that asks for anything else has failed the test. The tests
-of the modules in ``ALWAYS`` run there by ``make test``, too.
+Redpanda itself is not available here. It is represented by Ottla's brokers behind relays that let
+through the versions that Redpanda serves: a client that asks for anything else has failed the test.
+The tests of the modules in ``ALWAYS`` run there by ``make test``, too.
 """
 
 from __future__ import annotations

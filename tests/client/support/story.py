@@ -44,7 +44,7 @@ class Story:
         self.finished = asyncio.Event()
 
     def run(self) -> None:
-        """Tell it, and fail with what the world has to say about it."""
+        """Run the story, and fail with the events of the world."""
         self.world.run(self._tell())
         deaths = [f"{node.name}: {node.deaths}" for node in (self.writer, self.reader)]
         story = "\n".join([*self.world.events[-40:], *deaths])
@@ -92,7 +92,7 @@ async def started(ports: Ports, make: Callable[[], Client]) -> Client:
         except TransportError:
             await ports.clock.sleep(50)
         else:
-            # A process that is killed closes nothing, and says nothing of it.
+            # A killed process closes nothing, and no warning is due.
             client._is_open = False
             return client
 

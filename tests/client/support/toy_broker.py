@@ -88,12 +88,12 @@ class ToyCluster:
     versions: dict[ApiKey, tuple[int, int]] = field(default_factory=dict)
     next_producer_id: int = 4000
     uses_topic_ids: bool = True
-    # Level of transaction.version, and how often it has been changed; None tells of no features.
+    # Level of transaction.version, and how often it has been changed; None reports no features.
     transaction_version: int | None = None
     features_epoch: int = 1
-    # Brokers that have missed an election: whom each takes for the leader of everything.
+    # Brokers that have missed an election: the leader of everything in the view of each.
     misled: dict[int, int] = field(default_factory=dict)
-    # Brokers that hear of nothing any more: the topics as each knows and serves them.
+    # Brokers without updates: the topics as each knows and serves them.
     behind: dict[int, dict[str, ToyTopic]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -288,7 +288,7 @@ def toy_api_versions(cluster: ToyCluster, error: ErrorCode) -> ApiVersionsRespon
 
 
 def toy_metadata(cluster: ToyCluster, request: MetadataRequest, node_id: int) -> MetadataResponse:
-    """Who leads what, or whom this broker takes for the leader."""
+    """The toy cluster's metadata, with a wrong leader if this broker is misled."""
     topics, misled = cluster.topics_of(node_id), cluster.misled.get(node_id)
     names = sorted(topics)
     if request.topics is not None:

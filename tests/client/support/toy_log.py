@@ -58,7 +58,7 @@ class ToyPartition:
     # (producer id) -> (epoch, next sequence, {(base sequence, last one): base offset} of recent
     # batches)
     producers: dict[int, tuple[int, int, dict[tuple[int, int], int]]] = field(default_factory=dict)
-    # Whom the leader sends consumers to (KIP-392).
+    # The replica that the leader sends consumers to (KIP-392).
     read_replica: int | None = None
     # Where an epoch ends that is not the last one.
     epoch_ends: dict[int, int] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class ToyPartition:
         return ErrorCode.NONE, -1
 
     def records(self) -> list[Record]:
-        """All of them, in order."""
+        """All records, in order."""
         return [record for data in self.batches for record in read_records(parse_batch(data))]
 
     def values(self) -> list[bytes | None]:

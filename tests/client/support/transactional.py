@@ -54,7 +54,7 @@ def producer_of(toy: ToyCluster, **changes: Any) -> Producer:
 
 
 def control(toy: ToyCluster) -> list[ApiKey]:
-    """What was asked of coordinators, in order, without the search for them."""
+    """Requests to coordinators, in order, without the lookups."""
     wanted = (
         ApiKey.INIT_PRODUCER_ID,
         ApiKey.ADD_PARTITIONS_TO_TXN,

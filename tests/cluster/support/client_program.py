@@ -50,7 +50,7 @@ PADDING = b"." * 700
 
 
 class Orders(NamedTuple):
-    """What the program is told to do."""
+    """The parameters of the program."""
 
     history: str
     topic: str

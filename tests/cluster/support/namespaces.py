@@ -35,7 +35,7 @@ def missing() -> str | None:
 
 
 class Network:
-    """Named hosts, each with an address of its own, on one wire."""
+    """Named hosts on one network, each with its own address."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
         self._prefix = f"ottla-{os.getpid()}-"

@@ -1,7 +1,7 @@
 """Clients that keep a history while brokers die: writers, readers and pipelines, all transactional.
 
-Every value is sent once by the application. A process of the history is one client: who has lost
-track of what it did goes on as another.
+Every value is sent once by the application. A process of the history is one client: a client that
+has lost track of its state continues under a new name.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class History:
 
 
 class Worker(threading.Thread):
-    """Works until told to stop; an exception of its own is an error of the test."""
+    """Works until stopped; an unexpected exception is an error of the test."""
 
     def __init__(self, history: History, role: str, seed: int) -> None:
         super().__init__(name=role)
@@ -68,7 +68,7 @@ class Worker(threading.Thread):
                 try:
                     self.life(self._history.name(self._role))
                 except KafkaException as error:
-                    # Its client is of no use any more.
+                    # Its client is not usable any more.
                     print(f"{self._role}: {error}")
                     time.sleep(0.2)
         except Exception as error:

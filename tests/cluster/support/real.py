@@ -48,7 +48,7 @@ class RealCluster:
         network: Network | None = None,
         launchers: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
-        """With a network, broker N runs on its host ``broker-N``. ``launchers`` stand before the
+        """With a network, broker N runs on its host ``broker-N``. ``launchers`` are put before the
         commands of some brokers."""
         self._folder = folder
         self._zookeeper = zookeeper
@@ -116,7 +116,7 @@ class RealCluster:
         self.brokers[node_id].signal(signal.SIGCONT)
 
     def thaw_all(self) -> None:
-        """Whatever has gone wrong meanwhile."""
+        """Thaw every frozen broker, whatever has failed before."""
         for node_id in sorted(self._frozen):
             self.thaw(node_id)
 
@@ -212,7 +212,8 @@ class RealCluster:
         return found
 
     def views(self, topic: str) -> dict[int, View | str]:
-        """What each running broker believes; a word of excuse of one that does not answer."""
+        """The state as each running broker sees it; an error in words for one that does not
+        answer."""
         running = {
             node: one
             for node, one in self.brokers.items()

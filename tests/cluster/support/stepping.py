@@ -94,7 +94,7 @@ class Wire:
         if self._armed is not None and header.api_key == self._armed[0]:
             _, delay_s, strike = self._armed
             self._armed = None
-            # On the producer's loop: it sees nothing meanwhile.
+            # On the producer's loop, so that the producer makes no progress.
             time.sleep(delay_s)
             strike()
 
@@ -246,7 +246,8 @@ class SecondSteps:
         self.values.append(value)
 
     def _judge(self, point: Point) -> None:
-        """The offset is the transaction's, and so is its fate; the epochs are in order."""
+        """The committed offset is the transaction's, and so is its outcome; the epochs are in
+        order."""
         offsets = {STRUCK: self.struck[-1] if self.struck else NO_OFFSET, FOLLOWING: self.number}
         found = committed_offsets(self._cluster.bootstrap, len(offsets))
         assert found == [offsets[number] for number in sorted(offsets)], point
@@ -258,7 +259,7 @@ class SecondSteps:
         assert found == [self.values] * TARGETS, self.outcomes
 
     def _judge_epochs(self, point: Point) -> None:
-        """Each transaction has had an epoch of its own, however often its end was asked for."""
+        """Each transaction had a new epoch, however often its end was requested."""
         ends = self._wire.ends
         ids = {one.producer_id for one in ends}
         assert len(ids) == 1, (point, ends)

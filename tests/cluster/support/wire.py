@@ -83,7 +83,7 @@ async def write(
 
 
 async def spoken(asked: Awaitable[Answer]) -> Answer | str:
-    """The answer, or in a word why there is none."""
+    """The answer, or the text of the error."""
     try:
         return await asked
     except SILENCE as error:

@@ -1,8 +1,8 @@
-"""A coordinator that is stopped for longer than its session, and is asked as soon as it wakes.
+"""A coordinator that is stopped for longer than its session, and gets requests as soon as it wakes.
 
-The questions lie in its sockets while it sleeps: they are the first that it reads, before it can
-have heard that its groups and transactional ids have gone on elsewhere. It may refuse them, or know
-better by then; what it must not tell is the past.
+Requests queue in its sockets while it is stopped and are the first that it reads, before it can
+know that its groups and transactional ids have moved. It may refuse them, or know better by then;
+it must not serve stale state.
 """
 
 from __future__ import annotations
@@ -265,8 +265,8 @@ async def begin(clients: list[RawClient], old: Place) -> dict[str, Question]:
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("GRP-01")
 async def test_whoever_wakes_up_tells_nothing_old(tmp_path: Path) -> None:
-    """A member that began at an old position would read and write again what its group has done
-    (G-12); a producer that was fenced would go on in a transaction that has ended (T-15)."""
+    """A member that starts at a stale position would repeat the work of its group (G-12); a fenced
+    producer would continue a transaction that has ended (T-15)."""
     with RealCluster(tmp_path, fresh_place(), options=OPTIONS) as cluster:
         told = await story(cluster)
 

@@ -1,8 +1,8 @@
 """The coordinator of a transaction is killed before, during and after each of its steps.
 
-A real client goes step by step. Whatever it was told must be what readers find: a transaction that
-was committed with all its records and its offset, one that was aborted with nothing, and one of
-which it does not know either way, but never a part.
+A real client goes step by step. Readers must find the outcome that it got: a committed transaction
+with all its records and its offset, an aborted one with nothing, and an unknown one either way, but
+never a part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Environments for clients that cannot live in the tests' own: made once, kept between runs.
+"""Environments for clients that conflict with the tests' own: created once, kept between runs.
 
-They stand under ``.venv-interop`` (``INTEROP_CACHE`` names another folder), one folder for each
-set of requirements. Delete the folder to have them made anew.
+They are kept under ``.venv-interop`` (``INTEROP_CACHE`` names another folder), one folder for each
+set of requirements. Delete the folder to rebuild them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROGRAMS = ROOT / "tests" / "interop" / "programs"
 
 
 def cache_folder() -> Path:
-    """Where everything that is built or installed for foreign clients stands."""
+    """The folder of everything that is built or installed for foreign clients."""
     return Path(os.environ.get("INTEROP_CACHE", ROOT / ".venv-interop"))
 
 
@@ -129,5 +129,5 @@ def node_program(name: str) -> Path:
 
 
 def _copied(language: str, folder: Path) -> Path:
-    """Builds leave things behind, and none of them may stand between our sources."""
+    """Builds leave files behind, which must not end up among our sources."""
     return shutil.copytree(PROGRAMS / language, folder / "project")

@@ -1,4 +1,4 @@
-"""A foreign client in a process of its own: one JSON step in, one JSON result out."""
+"""A foreign client in a separate process: one JSON step in, one JSON result out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Members of one group, each an unmodified client in a process of its own, and what they tell.
+"""Members of one group, each an unmodified client in a separate process, and their events.
 
-The judgement needs nothing of the broker: who had which partition when, as the members were told,
-and which offsets they have read. All times are of the machine's monotonic clock.
+The judgement does not use the broker: which member had which partition when, by the members'
+callbacks, and which offsets they have read. All times are of the machine's monotonic clock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Member:
     ) -> None:
         self.name = name
         self.events: list[dict[str, Any]] = []
-        # When it was told to leave, or was killed: what it held then counts no more.
+        # When it was asked to leave, or was killed: what it held then counts no more.
         self.ended = math.inf
         self.log = folder / f"{name}.stderr"
         words = [*map(str, command), json.dumps(orders)]
@@ -98,13 +98,13 @@ class Member:
         return found
 
     def seek(self, where: Partition, offset: int) -> None:
-        """Let it go on reading one of its partitions from there; it says so when it has done it."""
+        """Make it seek in one of its partitions; it reports when it has done so."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([*where, offset]) + "\n")
         self._process.stdin.flush()
 
     def reads(self, where: Partition) -> list[dict[str, Any]]:
-        """What it has read of one partition, in order."""
+        """Its reads of one partition, in order."""
         return [
             event
             for event in list(self.events)

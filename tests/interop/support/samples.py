@@ -9,7 +9,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Sample(NamedTuple):
-    """What a client is told to send."""
+    """A record for a client to send."""
 
     key: bytes | None
     value: bytes | None

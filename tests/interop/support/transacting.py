@@ -20,7 +20,7 @@ class Application(NamedTuple):
 
     name: str
     command: Callable[[], list[str | Path]]
-    # Whether it writes everything to its partitions when their leaders change meanwhile.
+    # Whether it writes everything to its partitions although their leaders change.
     follows_leaders: bool = True
 
 

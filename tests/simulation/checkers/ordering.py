@@ -1,7 +1,7 @@
 """The log has a producer's records in the order it sent them, and respects real time.
 
-Real time: a record sent after another was acknowledged stands behind it. That needs no reader to
-be seen, and finds leaders that acknowledge what they have no right to.
+Real time: a record sent after another was acknowledged has a higher offset. The check needs no
+reader, and finds leaders that acknowledge what they have no right to.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ def _lost_facts(history: History) -> list[str]:
 
 
 def _lost_without_offset(history: History) -> list[str]:
-    """An acknowledgement of a duplicate tells no offset; the value must be there all the same."""
+    """An acknowledgement of a duplicate has no offset; the value must be in the log all the
+    same."""
     present = {
         partition: {value for _, value in final.records}
         for partition, final in history.finals.items()

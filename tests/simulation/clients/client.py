@@ -115,7 +115,7 @@ class Client:
         self._connections = 0
 
     async def wire(self) -> Wire:
-        """The connection, made anew if need be. Raises Gone."""
+        """The connection, reconnected if it is closed. Raises Gone."""
         if self._wire is None or self._wire.closed:
             self._connections += 1
             name = f"{self.name}#{self._connections}"

@@ -1,9 +1,9 @@
 """Simulated producers: idempotent with five requests in flight, plain, resending, fire-and-forget.
 
 None ever sends a value under a second identity, except one that does as librdkafka when a batch is
-out of order and numbers anew what is unfinished in front of it. A value whose fate cannot be
-learned is given up as unknown, so that every duplicate in the log is the broker's. Without sequence
-numbers a value is sent again after a code that means "not stored" and after no other.
+out of order: it renumbers the unfinished batches before it. A value whose fate cannot be learned is
+given up as unknown, so that every duplicate in the log is the broker's. Without sequence numbers a
+value is sent again after a code that means "not stored" and after no other.
 """
 
 from __future__ import annotations
@@ -63,11 +63,12 @@ class Outgoing(NamedTuple):
 
 
 class Producer:
-    """Writes to one partition until told to stop, then until its last batch is settled.
+    """Writes to one partition until stopped, then until its last batch is settled.
 
-    One batch is in flight until the first of an epoch is acknowledged: a broker knows nothing of a
-    new producer and accepts any first sequence, so that a refusal of the first batch alone would
-    leave a gap; Kafka has this hole too."""
+    One batch is in flight until the first of an epoch is acknowledged: a broker does not know a new
+    producer and accepts any first sequence, so that a refusal of the first batch alone would leave
+    a gap; Kafka has this hole too.
+    """
 
     def __init__(
         self,
@@ -257,7 +258,7 @@ class Producer:
         self._window = [self._outgoing(outgoing.writes) for outgoing in self._window]
 
     def _start_epoch(self) -> None:
-        """Go on under the next epoch (KIP-360), which shuts out what the old one has in flight."""
+        """Continue with the next epoch (KIP-360), which fences what the old one has in flight."""
         for outgoing in self._window:
             self._give_up(outgoing, Fate.UNKNOWN)
         self._window = []

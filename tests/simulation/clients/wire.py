@@ -79,7 +79,7 @@ class Wire:
         return await self.wait(self.send(message, api_key, api_version))
 
     async def wait(self, answer: asyncio.Future[Any], limit_ms: float = REQUEST_TIMEOUT_MS) -> Any:
-        """Wait for one answer; a client that waits in vain closes the connection."""
+        """Wait for one answer; after the limit the connection is closed."""
         clock = self._ports.clock
         timer = clock.call_at(clock.now_ms() + limit_ms, self._give_up)
         try:

@@ -1,9 +1,9 @@
 """One connection between a client of the store and one of its servers.
 
 Both directions keep their order. What is on the way when the connection breaks may still arrive,
-unless the session has been taken up by another connection meanwhile. Requests are served one after
-the other; a write's answer comes once the server itself knows of the write, so that a session
-always sees what it has done.
+unless another connection has taken over the session. Requests are served one after the other; a
+write's answer comes once the server itself knows of the write, so that a session always sees what
+it has done.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Connection:
         self._at(self._back_s, arrive)
 
     def break_off(self) -> None:
-        """Close the connection from the server's side; the client hears of it a little later."""
+        """Close the connection from the server's side; the client notices a little later."""
         if self.session.attachment is self:
             self.session.attachment = None
         self._server.watches.pop(self, None)

@@ -304,6 +304,6 @@ class ClusterChaos:
 
 
 def _resume(node: Node, process: SimProcess) -> None:
-    """Unless it has died meanwhile, or another life has begun."""
+    """Resume it unless it has died or was restarted."""
     if process.running and process.domain.stopped:
         node.resume()

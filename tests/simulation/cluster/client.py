@@ -194,7 +194,7 @@ class PartitionClient(Client):
         """Leave the connections to the process they belong to."""
 
     async def pause(self) -> None:
-        """Something went wrong: ask anew who leads, after a little while."""
+        """After an error, refresh the metadata after a short pause."""
         self._is_stale = True
         self.read_from = None
         # Brokers differ in what they know; so the next one is asked, now and then.

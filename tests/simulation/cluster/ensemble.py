@@ -48,7 +48,7 @@ class StoreProfile(NamedTuple):
     lag_ms: float = 50.0
     loses_request: float = 0.0
     loses_answer: float = 0.0
-    # How often a client hears of the end of its session at once, not when it comes back.
+    # How often a client learns of the end of its session at once, not when it reconnects.
     tells_of_expiry: float = 0.5
 
 
@@ -79,7 +79,7 @@ class StoreSession:
 
 
 class Server:
-    """One server: the tree as far as it has heard of it, and the watches of its connections."""
+    """One server: the tree as far as it has been replicated, and the watches of its connections."""
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -124,19 +124,19 @@ class Ensemble:
         self.sessions: dict[int, StoreSession] = {}
         self.has_quorum = True
         self.outside = outside
-        # Told of every transaction that was done, and of each session that ran out.
+        # Called with every committed transaction, and with each session that expired.
         self.on_commit: Callable[[StoreTransaction], object] = lambda _: None
         self.report: Callable[[str], object] = lambda _: None
 
     # ---- what the world does to it ----
 
     def expire(self, owner: str) -> None:
-        """End the sessions of a host, as if nothing had been heard of it for too long."""
+        """End the sessions of a host, as if its timeout had passed."""
         for session in [one for one in self.sessions.values() if one.owner == owner]:
             self._end(session)
 
     def disconnect(self, owner: str) -> None:
-        """Break the connections of a host; its sessions go on."""
+        """Break the connections of a host; its sessions stay."""
         for session in list(self.sessions.values()):
             if session.owner == owner and session.attachment is not None:
                 session.attachment.break_off()
@@ -166,7 +166,7 @@ class Ensemble:
         return session
 
     def touch(self, session: StoreSession) -> None:
-        """Something was heard of its owner."""
+        """A message of its owner has arrived."""
         session.heard_s = self.loop.time()
 
     def close_session(self, session_id: int) -> None:
@@ -200,7 +200,7 @@ class Ensemble:
     # ---- transactions ----
 
     def commit(self, steps: tuple[Step, ...], session_id: int) -> list[StepResult]:
-        """Do the steps or none, and tell the servers. Raises GroupFailed."""
+        """Apply all steps or none, and replicate them to the servers. Raises GroupFailed."""
         wall_ms = WALL_ORIGIN_MS + int(self.loop.time() * 1_000)
         transaction = StoreTransaction(self.tree.last_zxid + 1, wall_ms, session_id, steps)
         results = self.tree.apply(transaction).results

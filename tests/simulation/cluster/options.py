@@ -1,4 +1,4 @@
-"""What each seed draws for its cluster before anything runs; printed with it when it fails.
+"""The options that each seed draws for its cluster; printed with the seed when it fails.
 
 Where power is cut, one broker at a time stops uncleanly: brokers cannot tell a power cut from a
 kill, and copies that vanish together are beyond what replication promises; unless the topics flush

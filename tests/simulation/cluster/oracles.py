@@ -1,7 +1,7 @@
 """What must hold at every moment, seen from inside the brokers and the store.
 
 ``Watchman.look`` is called every tenth of a virtual second, ``on_commit`` at every transaction of
-the store. Each violation is told once.
+the store. Each violation is reported once.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Watchman:
         self._judged_writes = 0
 
     def violation(self, key: str, what: str) -> None:
-        """Something that must not be; each is told once."""
+        """Report a violation; each key is reported once."""
         if key not in self._told:
             self._told.add(key)
             self.violations.append(what)

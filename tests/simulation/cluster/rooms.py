@@ -20,7 +20,7 @@ ONLY_DISKS = frozenset({"disk_full", "disk_stays_full", "slow_disk", "wall_jump"
 
 
 class RoomWatch:
-    """``violation`` is told of each partition once."""
+    """Calls ``violation`` once for each partition."""
 
     def __init__(self, cluster: Cluster, violation: Callable[[str, str], object]) -> None:
         self._cluster = cluster

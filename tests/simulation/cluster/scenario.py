@@ -86,7 +86,7 @@ class ClusterRun:
             for topic in range(options.topics)
             for number in range(options.partitions)
         ]
-        # Whether operators go on, and whether the workload does.
+        # Whether the operators continue, and whether the workload does.
         self._has_chaos = True
         self._go_on = True
         self._keeper_history = ClusterHistory()
@@ -349,7 +349,7 @@ class ClusterRun:
         work: Callable[[ClusterClient], Coroutine[Any, Any, None]],
         history: ClusterHistory | None = None,
     ) -> asyncio.Future[None]:
-        """Run the work on a machine of its own; the future tells when it is done."""
+        """Run the work on a separate machine; the future is set when it is done."""
         done: asyncio.Future[None] = self.world.loop.create_future()
 
         async def program(ports: Ports) -> None:

@@ -203,7 +203,7 @@ class SimSession:
     # ---- the connection ----
 
     async def attach(self) -> None:
-        """Try once to be connected: to a session of its own, or to the one there is."""
+        """Try once to connect: to a new session, or to the existing one."""
         attached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         ensemble, around = self._ensemble, self._around
         server = around.random.choice(ensemble.servers)

@@ -61,8 +61,8 @@ def test_the_settings_of_a_new_topic_are_read_as_they_are_now() -> None:
 
 
 def test_a_partition_is_missing_only_if_the_store_has_no_such_topic_now() -> None:
-    """A broker whose server of the store has not heard of a new topic would leave its markers out,
-    and the topic's readers would wait for ever (T-25)."""
+    """A broker whose ZooKeeper server does not know a new topic yet would skip its markers, and the
+    topic's readers would wait for ever (T-25)."""
     for seed in range(8):
         stage = Stage(seed, StoreProfile(lag_probability=0.5, lag_ms=400.0))
         made = asyncio.Event()

@@ -91,7 +91,7 @@ class Stage:
         return runtime
 
     def found(self) -> list[str]:
-        """What is wrong by now, by the first word."""
+        """The first words of the violations so far."""
         self.watchman.look()
         return [violation.split(":")[0] for violation in self.watchman.violations]
 

@@ -182,7 +182,7 @@ def test_a_short_cut_suspends_and_drops_watches() -> None:
 
 
 def test_a_stopped_process_loses_its_session_and_learns_it_when_it_goes_on() -> None:
-    """P-02: SIGSTOP stops the pings too, and its ephemeral znodes go meanwhile."""
+    """P-02: SIGSTOP stops the pings too, so its ephemeral znodes are removed."""
     stage = Stage()
     trace: list[object] = []
 
@@ -206,9 +206,10 @@ def test_a_stopped_process_loses_its_session_and_learns_it_when_it_goes_on() -> 
 
 
 def test_an_ensemble_without_quorum_ends_no_session_but_clients_give_up() -> None:
-    """Its silence is no verdict; the clients' own clocks decide, and ephemerals stay for a while.
+    """Without a quorum only the clients' own clocks decide; ephemeral znodes stay for a while.
 
-    (C-08: a broker then meets the registration of its own session before.)"""
+    (C-08: a broker then finds the registration of its own former session.)
+    """
     stage = Stage()
     found: list[object] = []
 

@@ -1,7 +1,7 @@
 """Producers and consumers of a cluster: those of a single broker, with what failover changes.
 
-A deposed leader answers until it hears of its successor. So a refused sequence, or an offset that
-is out of range, may be its word, and is no proof of a loss: the final logs are.
+A deposed leader answers until it learns of its successor. So it may have refused the sequence or
+the offset, which is no proof of a loss: the final logs are.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Who may believe to own what, and for how long: what members hold against each other.
+"""Which member may believe to own which partition, and for how long.
 
-A member's claim to a partition begins when it takes it up and ends when it lets go, dies or is told
-that it is out. The broker may take it away before only as the protocol says: when the member was
-silent for its session, or took too long to do what it was told. No other member may take it up
-earlier.
+A member's claim to a partition begins when it takes it up and ends when it lets go, dies or learns
+that it was removed. The broker may take it away earlier only as the protocol says: when the member
+was silent for its session, or took too long to follow its assignment. No other member may take it
+up earlier.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Claims:
                 self._open.setdefault(owner.name, {})[partition] = claim
 
     def extend(self, name: str, lease_s: float) -> None:
-        """The member was told that all is well."""
+        """The coordinator has confirmed the membership."""
         for claim in self._open.get(name, {}).values():
             claim.lease_s = max(claim.lease_s, lease_s)
 

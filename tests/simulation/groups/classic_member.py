@@ -53,7 +53,7 @@ class ClassicMember:
         versions = GroupVersions.draw(client.random.child("groups"), is_static=is_static)
         self.me = Identity(client, evidence, terms, instance_id, versions)
         self.reader = Reader(self.me)
-        # The last generation in which it was told what it has.
+        # The last generation in which it got an assignment.
         self._settled_generation = -1
         self._lease_s = -math.inf
         self._is_first = True
@@ -151,7 +151,7 @@ class ClassicMember:
                     return
 
     async def _beat(self) -> bool:
-        """One heartbeat; whether the generation goes on."""
+        """Send one heartbeat; return whether the generation continues."""
         me, asked_s = self.me, asyncio.get_running_loop().time()
         request = HeartbeatRequest(self.terms.group, me.generation, me.member_id, me.instance_id)
         answer = await self._ask(request, ApiKey.HEARTBEAT, me.versions.heartbeat)
@@ -163,7 +163,7 @@ class ClassicMember:
         return self._may_go_on(code, "a heartbeat")
 
     def _extend(self, asked_s: float) -> None:
-        """What was asked then was answered without a word of another round."""
+        """The answer to a request sent at that time did not announce another round."""
         self._lease_s = self.terms.lease_s(asked_s, asked_s)
         self.evidence.claims.extend(self.client.name, self._lease_s)
 

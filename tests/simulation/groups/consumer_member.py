@@ -1,7 +1,7 @@
 """A simulated member of KIP-848: heartbeats, takes up and gives up partitions one step at a time.
 
-It is slow now and then, loses answers on purpose, and after anything that it is not sure of tells
-all there is to tell.
+It is slow now and then, loses answers on purpose, and after any unknown outcome reports its full
+state.
 """
 
 from __future__ import annotations
@@ -67,16 +67,17 @@ class ConsumerMember:
         self.reader = Reader(self.me)
         self._names: dict[Uuid, str] = {}
         self._assignor = self.random.choice((None, "uniform", "range"))
-        # What it shall have, when and by which request it was told so; what it last reported.
+        # The assigned partitions, when and by which request they were assigned; what it last
+        # reported.
         self._wanted: set[Partition] = set()
         self._asked = -1
         self._act_ms = -math.inf
         self._reported: set[Partition] = set()
-        # Told to give up what it has not taken up yet, one client says that it has it not, and
-        # the next one, as Java's, says nothing; the broker then waits for the revocation in vain.
+        # Asked to give up what it has not taken up yet, one client reports its partitions, and
+        # another one, as Java's, sends nothing; the broker then waits for the revocation in vain.
         self._reports_always = self.random.chance(0.5)
         self._is_report_due = False
-        # Whether all has to be told, when the next heartbeat is due, and how long it is safe.
+        # Whether a full report is due, when the next heartbeat is due, and how long it is safe.
         self._is_in_doubt = True
         self._beat_ms = -math.inf
         self._calm_s = self._lease_s = -math.inf

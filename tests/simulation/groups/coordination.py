@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.simulation.world.random import SimRandom
 
 COORDINATION = RETRIABLE | {ErrorCode.NOT_COORDINATOR, ErrorCode.UNSTABLE_OFFSET_COMMIT}
-# What a member of KIP-848 is told that is not what it was.
+# Errors that tell a member of KIP-848 that its epoch is outdated.
 OUTDATED = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 MANY_GROUPS_VERSION = 8
 MANY_KEYS_VERSION = 4
@@ -86,9 +86,10 @@ async def fetch_offsets(
     partitions: Sequence[Partition],
     member: tuple[str, int] | None = None,
 ) -> dict[Partition, int] | None:
-    """Committed offsets, written down; None: not now. Raises Gone, Refused.
+    """Committed offsets, recorded as evidence; None: not now. Raises Gone, Refused.
 
-    ``member``: id and epoch of who asks, if it is one of KIP-848."""
+    ``member``: id and epoch of the caller, if it is a member of KIP-848.
+    """
     asked = evidence.history.tick()
     wire = await client.wire()
     request = _offset_fetch(version, group, partitions)
@@ -130,7 +131,7 @@ def _offset_fetch(version: int, group: str, partitions: Sequence[Partition]) -> 
 
 
 async def topic_names(client: Client, topics: Sequence[str]) -> dict[Uuid, str]:
-    """By id, as members of KIP-848 are told of topics; until all are known."""
+    """Topic names by id, as members of KIP-848 need them; waits until all are known."""
     request = MetadataRequest([MetadataRequestTopic(name=topic) for topic in topics])
     request.allow_auto_topic_creation = False
     while True:

@@ -26,8 +26,8 @@ class Owned(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A member was told its epoch, or its generation. ``membership`` differs between two lives of
-    a member, and where it had to begin anew; ``is_join``: it began with this."""
+    """A member learned its epoch, or its generation. ``membership`` differs between two lives of a
+    member, and where it had to rejoin; ``is_join``: it began with this."""
 
     asked: int
     answered: int

@@ -55,7 +55,7 @@ class Reader:
         self._evidence.claims.drop(self._client.name, gone)
 
     async def place(self) -> bool:
-        """Find out where to go on with what is new. Raises Gone."""
+        """Find the start positions of new partitions. Raises Gone."""
         wanted = sorted(self.owned - set(self._positions))
         if not wanted:
             return True

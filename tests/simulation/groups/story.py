@@ -40,7 +40,7 @@ FETCH_VERSION = 5
 KINDS = (Kind.CLASSIC, Kind.CONSUMER, Kind.CONSUMER, Kind.MIXED, Kind.MIXED)
 SESSION_SETTING = "group.consumer.session.timeout.ms"
 # The third is longer than some sessions and shorter than a client's patience with an answer: a
-# member that wakes up then goes on as before.
+# member that wakes up then continues as before.
 SLEEPS_S = (0.1, 1.0, 2.7, 6.0)
 SPIKE_MS_MAX = 200.0
 DISTURBANCE_S = (0.7, 2.0)

@@ -1,4 +1,4 @@
-"""What the members of one group have in common, and what they are told when they are out of it."""
+"""What the members of one group have in common, and the errors that remove them from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from tests.simulation.history import Partition
 
-# What a member is told when its place in the group is not what it was.
+# Errors that tell a member that its membership is outdated.
 LOST_PLACE = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,

@@ -15,7 +15,7 @@ NEVER_S = 1e9
 
 
 class Story(GroupEvidence):
-    """Evidence that is told in sentences."""
+    """Evidence that a test writes step by step."""
 
     def __init__(self, *, durable: bool = False) -> None:
         history = History()
@@ -167,7 +167,7 @@ def test_two_owners_at_the_same_time_are_found() -> None:
 
 
 def test_who_was_silent_for_too_long_owns_nothing_that_counts() -> None:
-    """It may still believe; the group has to go on without it."""
+    """The member may still believe to own it; the group has to continue without it."""
     for lease_s, count in ((3.0, 0), (NEVER_S, 1)):
         story = Story()
         story.takes("a", lease_s)

@@ -35,7 +35,8 @@ class Showings:
         self._markers.setdefault((partition, batch.producer_id), []).append(batch.base_offset)
 
     def violations(self) -> list[str]:
-        """What was shown too early; ends that are gone with their segment tell nothing."""
+        """Records that were shown too early; markers that are gone with their segment prove
+        nothing."""
         found = []
         for (partition, producer_id), shown in sorted(self._shown.items()):
             markers = sorted(self._markers.get((partition, producer_id), ()))

@@ -110,7 +110,7 @@ def run_past(
 
 
 def points_of(seed: int, *, second: bool) -> list[str]:
-    """Their names in order, up to a few transactions."""
+    """The names of the points in order, of up to a few transactions."""
     outcome, passed = run_past(seed, None, second=second)
     assert outcome.ok, outcome.describe()
     return passed[:POINTS_MAX]

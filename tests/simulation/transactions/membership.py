@@ -60,7 +60,7 @@ class Membership:
         return self.generation >= 0 and self._is_assigned
 
     def is_out(self, code: ErrorCode) -> None:
-        """What a member was told: its place in the group may be lost."""
+        """Handle an error code of the coordinator: the membership may be lost."""
         if code in LOST_ID:
             self.member_id = ""
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
@@ -97,7 +97,7 @@ class Membership:
         if synced.error_code != ErrorCode.NONE:
             self.is_out(ErrorCode(synced.error_code))
             return
-        # Who gets nothing is told so with nothing.
+        # An empty assignment means that the member gets no partition.
         self._is_assigned = bool(synced.assignment)
         self.generation = joined.generation_id
 

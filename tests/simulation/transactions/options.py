@@ -9,8 +9,8 @@ from tests.simulation.transactions.strikes import StrikeOptions
 from tests.simulation.transactions.terms import Habits
 from tests.simulation.world.random import SimRandom
 
-# Old clients cannot tell a late end of one transaction from the end of the next (KIP-890), so
-# theirs are judged only where no message is held up longer than its sender waits for an answer.
+# Old clients cannot distinguish a late end of one transaction from the end of the next (KIP-890),
+# so theirs are judged only where no message is held up longer than its sender waits for an answer.
 SUDDEN_FAULTS = ("kill", "kill_slow", "stop")
 SUDDEN_BLOWS = ("kill", "depose")
 BLOWS = ("kill", "kill_slow", "pause", "depose", "depose")
@@ -20,8 +20,8 @@ TIMEOUTS_MS = (2_000, 5_000, 15_000)
 
 
 class TransactionOptions(NamedTuple):
-    """What a seed draws beyond the cluster's own options. ``disturbs``: whether clients are
-    killed, stopped and rivalled; ``last_epoch`` stands for 32766, which takes too long."""
+    """What a seed draws beyond the cluster's own options. ``disturbs``: whether clients are killed,
+    stopped and rivalled; ``last_epoch`` replaces 32766, which takes too long to reach."""
 
     cluster: ClusterOptions
     tellers: int

@@ -1,6 +1,6 @@
 """One life of a pipeline: read committed records, write one for each, and commit the position with
 them (KIP-98). Where its group has no members the transactional id alone keeps zombies out; where it
-has, each process has an id of its own and the generation does it (KIP-447)."""
+has, each process has a separate id and the generation does it (KIP-447)."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Points:
             self.strike()
 
     def watched(self) -> AbstractContextManager[None]:
-        """Be told of all points until the end."""
+        """Watch all points until the end of the context."""
         replacements = [
             Replacement(PartitionRuntime, "write", self._around_write),
             Replacement(MarkerWriter, "write", self._around_marker),

@@ -1,10 +1,9 @@
 """A cluster, transactional producers and pipelines under chaos: the scenario of ``--transactions``.
 
-Tellers write transactions over several partitions, pipes take records from one partition to
-another exactly once, readers watch. Brokers and clients die, sleep and are cut off meanwhile; now
-and then a second process claims a transactional id while the first one sleeps. After healing
-nothing may stay undecided, everything committed is read from start to end, and the histories are
-judged.
+Tellers write transactions over several partitions, pipes take records from one partition to another
+exactly once, readers watch. Brokers and clients are killed, paused and cut off; now and then a
+second process claims a transactional id while the first one is paused. After healing no transaction
+may stay undecided, everything committed is read from start to end, and the histories are judged.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from tests.simulation.world.world import Outcome
 
 DISTURBANCE_S = (2.0, 6.0, 20.0)
-# With the setting that tells how many partitions each has.
+# With the setting that gives the number of partitions of each.
 INTERNAL_TOPICS = MappingProxyType(
     {
         OFFSETS_TOPIC: "offsets.topic.num.partitions",

@@ -1,5 +1,5 @@
-"""Requests that arrive late: each goes over a connection of its own, on which it is held up while
-its sender goes on over another one, as if it had given the first one up (hazards T-12, T-13)."""
+"""Requests that arrive late: each uses a separate connection, on which it is held up while its
+sender continues on another one, as if it had given the first one up (hazards T-12, T-13)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Faults that strike when a transaction has just come to a step: at random moments they hardly
-ever do.
+"""Faults that strike when a transaction has just come to a step: at random moments they hardly ever
+do.
 
 What is watched is what brokers write: records of coordinators, commits of offsets, markers, and
-verdicts of which the markers are about to leave. With
-``markers_again`` some markers come once more later, as they do from a coordinator that has not
-heard of the first (hazard T-16).
+verdicts of which the markers are about to leave. With ``markers_again`` some markers come once more
+later, as they do from a coordinator that does not know of the first (hazard T-16).
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Strikes:
         self._tasks: set[asyncio.Future[None]] = set()
 
     def watched(self) -> AbstractContextManager[None]:
-        """Be told of all steps until the end."""
+        """Watch all steps until the end of the context."""
         return replaced(
             (
                 Replacement(PartitionRuntime, "write", self._around_write),

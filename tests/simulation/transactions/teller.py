@@ -57,7 +57,7 @@ class Doomed(Exception):
 
 
 class Teller:
-    """Owned by its process; made anew with each life."""
+    """Owned by its process; recreated with each life."""
 
     def __init__(self, client: ClusterClient, books: Books, terms: Terms) -> None:
         self.client = client
@@ -72,7 +72,7 @@ class Teller:
         self._sequences: dict[Partition, int] = {}
         # Whether a request to commit may be on its way.
         self._commit_tried = False
-        # Whether this epoch is of no use any more, as old clients have no other way to get one.
+        # Whether this epoch is unusable, as old clients have no other way to get a new one.
         self._is_spoiled = False
         self._stragglers = Stragglers(client, terms.habits.late_ms)
 
@@ -208,7 +208,7 @@ class Teller:
                     self._sequences = {}
                 return wants_commit
             if code is ErrorCode.INVALID_TXN_STATE:
-                # Nothing of it ever reached the coordinator, or it has aborted it by itself.
+                # No part of it ever reached the coordinator, or the coordinator has aborted it.
                 raise Fenced
             self._judge(code, "EndTxn")
             await self._rest(code)
@@ -231,7 +231,7 @@ class Teller:
         return response
 
     def _judge(self, code: ErrorCode, what: str, *, fenced: bool = True) -> None:
-        """Whether to go on at all. Raises Fenced, Doomed."""
+        """Decide whether to continue. Raises Fenced, Doomed."""
         if fenced and code in FENCED:
             raise Fenced
         if code is ErrorCode.INVALID_PRODUCER_ID_MAPPING and self.terms.may_expire:

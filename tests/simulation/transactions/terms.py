@@ -1,4 +1,4 @@
-"""What a teller is told to do, and how often it meets with a misfortune."""
+"""The parameters of a teller, and how often it meets with a fault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Habits(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a teller is told. ``may_expire``: its id may be forgotten while it sleeps."""
+    """The parameters of a teller. ``may_expire``: its id may be forgotten while it sleeps."""
 
     transactional_id: str
     partitions: list[Partition]

@@ -35,8 +35,9 @@ class DiskProfile(NamedTuple):
 class SimDisk:
     """``ports.Disk`` for one incarnation of a node.
 
-    What is awaitable goes on when its waiter is cancelled, as a worker thread does (hazard P-04);
-    it takes effect somewhere within its time, or not at all when the process dies before."""
+    An awaited operation continues when its waiter is cancelled, as a worker thread does (hazard
+    P-04); it takes effect somewhere within its time, or not at all when the process dies before.
+    """
 
     def __init__(
         self,
@@ -159,7 +160,7 @@ class SimDisk:
         return await waiter
 
     async def fsync(self, path: str, inode: Inode) -> None:
-        """A failure is told once; the next fsync of the same file is counted as a mistake."""
+        """A failure is reported once; the next fsync of the same file is counted as a mistake."""
         extra_ms = self.enter("fsync", path)
         if path in self.failed_fsyncs:
             self.failed_fsyncs[path] += 1

@@ -87,7 +87,8 @@ class Inode:
         return Sync(self._version, pages, len(self.data), len(self._sizes))
 
     def finish_sync(self, sync: Sync) -> None:
-        """It is there; pages written again meanwhile have the synced content beneath them."""
+        """The write-back succeeded; pages written again since then have the synced content beneath
+        them."""
         for page, content in sync.pages.items():
             if page not in self._before:
                 continue

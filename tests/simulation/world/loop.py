@@ -32,9 +32,10 @@ class Deadlock(Exception):
 
 
 class BusyLoop(BaseException):
-    """Work goes on and on without time passing: a real process would burn a core for ever.
+    """Work is scheduled for ever without time passing: a real process would burn a core for ever.
 
-    Not an Exception, so that what spins cannot catch it and go on spinning."""
+    Not an Exception, so that the spinning code cannot catch it.
+    """
 
 
 class OutOfSteps(Exception):
@@ -245,7 +246,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._cancelled_timers += 1
         waiting = len(self._timers)
         if waiting > TIMERS_PURGE_MIN and self._cancelled_timers > waiting // 2:
-            # In place: a turn under way goes on with the same list.
+            # In place: a turn under way continues with the same list.
             self._timers[:] = [entry for entry in self._timers if not entry[3]._cancelled]
             heapify(self._timers)
             self._cancelled_timers = 0

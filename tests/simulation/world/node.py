@@ -34,7 +34,7 @@ class Server(Protocol):
     async def stop(self) -> object: ...
 
     def on_failure(self, callback: Callable[[], object]) -> object:
-        """Call back when it cannot go on and should be stopped."""
+        """Call back when it cannot continue and should be stopped."""
 
 
 class MachineProfile(NamedTuple):
@@ -71,7 +71,7 @@ def serve(build: Callable[[Ports], Server]) -> Program:
 
 
 class Node:
-    """Owned by the world. ``incarnation`` counts the starts; each has a domain of its own."""
+    """Owned by the world. ``incarnation`` counts the starts; each has a separate domain."""
 
     def __init__(
         self, around: Surroundings, name: str, program: Program, profile: MachineProfile

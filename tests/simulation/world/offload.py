@@ -27,7 +27,7 @@ class SimOffload:
         self._mean_ms = mean_ms
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Awaitable[Result]:
-        """A thread goes on when its waiter is cancelled; so does the work here."""
+        """A thread continues when its waiter is cancelled; so does the work here."""
         self._process.check()
         waiter: asyncio.Future[Result] = self._loop.create_future()
 

@@ -1,6 +1,6 @@
 """Randomness that follows from the seed alone: not from hash order, time or object addresses.
 
-Every part of the world draws from a child of its own, so that one part drawing once more does not
+Every part of the world draws from a separate child, so that one part drawing once more does not
 change what the others see.
 """
 

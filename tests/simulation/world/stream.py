@@ -1,7 +1,7 @@
 """One direction of a simulated TCP connection: bytes in order, in fragments, with delays.
 
 Bounded by the buffers at both ends together, so that a sender really meets BlockingIOError. A cut
-link loses nothing: TCP sends again until it is healed, and the sender hears no error.
+link loses nothing: TCP retransmits until it is healed, and the sender gets no error.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Stream:
     def connect(
         self, deliver: Callable[[bytes | Mark], object], on_room: Callable[[], object]
     ) -> None:
-        """Say who receives, and whom to tell when there is room again."""
+        """Set the receiver, and the callback for when there is room again."""
         self._deliver, self._on_room = deliver, on_room
 
     @property

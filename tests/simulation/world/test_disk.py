@@ -110,7 +110,7 @@ def test_what_is_called_durable_survives_every_power_cut() -> None:
 
 
 def test_only_a_power_cut_begins_another_run_of_the_machine() -> None:
-    """Brokers tell the death of the machine from their own by this name."""
+    """By this name brokers distinguish a crash of the machine from one of their process."""
     bench = Bench()
     before = bench.disk.boot_id()
     assert bench.boot().boot_id() == before
@@ -216,7 +216,7 @@ def test_bytes_appended_during_an_fsync_are_not_covered_by_it() -> None:
 
 
 def test_after_a_failed_fsync_the_next_one_succeeds_and_the_bytes_are_gone() -> None:
-    """Linux tells of a lost write once; believing the second fsync loses data (S-09)."""
+    """Linux reports a lost write once; believing the second fsync loses data (S-09)."""
     bench = Bench()
     bench.disk.losing_fsyncs.add(DiskFault(frozenset({"fsync"}), times=1))
 
@@ -236,7 +236,7 @@ def test_after_a_failed_fsync_the_next_one_succeeds_and_the_bytes_are_gone() -> 
 
 
 def test_cancelling_who_waits_for_a_rename_does_not_undo_it() -> None:
-    """A worker thread knows nothing of cancelled tasks (P-04)."""
+    """A worker thread is not affected by cancelled tasks (P-04)."""
     bench = Bench()
 
     async def scenario() -> None:

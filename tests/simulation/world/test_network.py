@@ -105,7 +105,7 @@ def test_bytes_arrive_in_order_through_fragments_and_full_buffers() -> None:
 
 
 def test_the_same_seed_delivers_the_same_fragments() -> None:
-    """Replay is worth nothing if the network has a will of its own."""
+    """Replay needs a network that follows from the seed."""
 
     def digest(seed: int) -> str:
         bench = Bench(NetProfile(), seed)
@@ -122,7 +122,7 @@ def test_the_same_seed_delivers_the_same_fragments() -> None:
 
 
 def test_connecting_to_a_closed_port_is_refused() -> None:
-    """A refused connection is what tells clients that a process is gone."""
+    """A refused connection is how clients learn that a process is gone."""
     bench = Bench()
 
     async def scenario() -> None:
@@ -172,7 +172,7 @@ def test_a_killed_process_ends_its_connections() -> None:
 
 
 def test_after_a_power_cut_the_peer_hears_nothing_until_the_machine_is_back() -> None:
-    """Half-open connections are why every request needs a time limit of its own."""
+    """Half-open connections are why every request needs a timeout."""
     bench = Bench()
 
     async def scenario() -> None:

@@ -1,6 +1,6 @@
-"""Relays in front of real brokers that let through what another kind of broker serves, only.
+"""Relays in front of real brokers that let through only what another kind of broker serves.
 
-The ApiVersions answer is narrowed to a profile and tells of no features. A request outside of it
+The ApiVersions answer is narrowed to a profile and reports no features. A request outside of it
 ends its connection, as in Redpanda (connection_context.cc), and is remembered. An ApiVersions
 request that is too new is answered in version 0 with error 35 and the ranges, as there. Brokers in
 answers are replaced by their relays, which are made when a broker is first named.
@@ -54,7 +54,7 @@ class Narrowed:
         return ",".join(f"{HOST}:{port}" for port in self._thread.call(work))
 
     def taken_refusals(self) -> list[str]:
-        """What was asked in vain since this was called last: ``client: API version``."""
+        """Refused requests since the last call: ``client: API version``."""
         refused, self._refused = self._refused, []
         return refused
 

@@ -36,7 +36,7 @@ class Asked(NamedTuple):
 
 
 class Link:
-    """``refuse`` is told of what may not be asked, and ends the connection by it. ``relay_of``
+    """Calls ``refuse`` with a request that is not allowed, which ends the connection. ``relay_of``
     gives the port of the relay of the broker at a port."""
 
     def __init__(

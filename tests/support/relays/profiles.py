@@ -1,6 +1,6 @@
-"""Which versions of each API other brokers serve, where the brokers themselves cannot be had.
+"""Which versions of each API other brokers serve, where the brokers themselves are not available.
 
-A profile is numbers only. It says what a client may ask, nothing of how it would be answered.
+A profile is numbers only. It says what a client may ask, not how it would be answered.
 """
 
 from __future__ import annotations

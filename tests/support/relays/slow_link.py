@@ -1,6 +1,6 @@
-"""A way to a broker over which so many bytes get in a second, and no more.
+"""A proxy in front of a broker that limits the bytes per second towards it.
 
-In a thread of its own, for tests of what blocks. The broker has to tell clients its address:
+It runs in a thread, for tests of blocking code. The broker has to give clients the proxy's address:
 ``advertised.listeners`` of a broker that is started with the link's port.
 """
 
@@ -24,7 +24,7 @@ BUFFER_BYTES = 16_384
 
 class SlowLink:
     """``with SlowLink(bytes_per_s) as link``: connect to ``link.port``; ``target`` is the broker's
-    port, which may be told later."""
+    port, which may be set later."""
 
     def __init__(self, bytes_per_s: int, target: int = 0) -> None:
         self.target = target

@@ -114,7 +114,7 @@ def test_a_plan_is_made_executed_and_verified(cluster: str, ottla: Ottla, tmp_pa
         time.sleep(0.1)
         verified = ottla("reassign", "verify", str(plan), "-b", cluster)
     described = ottla("topics", "describe", "moved", "-b", cluster, "--format", "json")
-    # Done by the controller; the broker that is asked may hear of it later.
+    # The controller applies the change; the broker that is asked may see it later.
     while [3, 2] in _replicas(described.output) and time.monotonic() < deadline:
         described = ottla("topics", "describe", "moved", "-b", cluster, "--format", "json")
     read = ottla("consume", "moved", "--from-beginning", "-e", "-b", cluster)

@@ -1,4 +1,4 @@
-"""What a person is told whose topic is not there."""
+"""The error message that a user gets for a missing topic."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def rows(ended: Ended) -> list[list[str]]:
 
 
 def test_offsets_are_shown_by_place_and_by_group(broker: str, ottla: Ottla) -> None:
-    """What kafka-get-offsets is for, and where a group stands."""
+    """The counterpart of kafka-get-offsets, and the committed offsets of a group."""
     ottla("topics", "create", "places", "-p", "2", "-b", broker)
     ottla("produce", "places", "-p", "1", "-b", broker, stdin=b"a\nb\nc\n")
 

@@ -145,7 +145,7 @@ def test_the_command_explains_itself(ottla: Ottla, arguments: list[str], status:
 
 
 def test_what_had_not_to_be_done_is_not_said_to_be_done(broker: str, ottla: Ottla) -> None:
-    """A script that reads "created" goes on to fill a topic that has been there for long."""
+    """A script that reads "created" would fill a topic that existed before."""
     ottla("topics", "create", "there", "-b", broker)
     made = ottla("topics", "create", "there", "here", "--if-not-exists", "-b", broker)
     gone = ottla("topics", "delete", "here", "nowhere", "--if-exists", "-b", broker, "--json")

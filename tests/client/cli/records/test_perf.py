@@ -1,4 +1,4 @@
-"""``ottla perf`` against a real broker, its figures, and the line of progress."""
+"""``ottla perf`` against a real broker: its results and its progress line."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def open_transaction(broker: str, name: str, topic: str) -> Iterator[Producer]:
 
 
 def hang(broker: str, topic: str, producer_id: int) -> None:
-    """Leave a record of a transaction that no coordinator has ever heard of."""
+    """Write a record of a transaction that no coordinator knows."""
 
     async def send() -> None:
         net, clock, _ = real_environment()

@@ -118,7 +118,7 @@ def test_nothing_moves_when_nothing_has_changed(case: Case) -> None:
 
 @given(cases(alike=True, count_max=12))
 def test_a_leaving_member_moves_nothing_but_what_it_had(case: Case) -> None:
-    """The others go on with all they have."""
+    """The other members keep all they have."""
     before = case.solved()
     if len(case.wanted) == 1:
         return

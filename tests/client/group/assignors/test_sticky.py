@@ -213,7 +213,7 @@ def test_two_more_rebalances_settle_every_group(
 def test_a_settled_group_gives_nothing_up(
     wanted: dict[str, list[str]], counts: dict[str, int]
 ) -> None:
-    """Reading goes on in a rebalance that changes nothing."""
+    """Members keep reading through a rebalance that changes nothing."""
     group = CooperativeGroup(counts)
     group.settle(wanted)
     before = {member_id: group.held[member_id] for member_id in wanted}

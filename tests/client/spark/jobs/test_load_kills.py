@@ -1,4 +1,4 @@
-"""Loads that are killed, each a driver of its own. They take a minute each."""
+"""Loads whose drivers are killed. They take a minute each."""
 
 from __future__ import annotations
 

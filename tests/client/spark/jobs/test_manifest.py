@@ -64,7 +64,7 @@ def test_holes_and_other_topics_are_refused() -> None:
 
 
 def test_a_cut_takes_up_what_lies_before_it() -> None:
-    """Loads wholly before stay as they are; the others are one with what is loaded anew."""
+    """Loads wholly before it stay as they are; the others are merged with what is loaded again."""
     loads = [
         Manifest(1, {ONE: Range(0, 4)}, 4),
         Manifest(2, {ONE: Range(4, 8), TWO: Range(0, 2)}, 6),

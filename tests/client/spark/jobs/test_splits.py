@@ -29,8 +29,8 @@ PATIENCE_S = 600.0
 
 
 def noting(folder: Path) -> Callable[[bytes, str, int], bytes]:
-    """A step of each row: the first of a task waits until another task has begun; each tells which
-    task has read it, and from where."""
+    """A step for each row: the first row of a task waits until another task has begun; each row
+    records its task and its source."""
 
     def note(value: bytes, topic: str, partition: int) -> bytes:
         context = TaskContext.get()
@@ -55,7 +55,7 @@ def test_a_load_has_one_split_for_each_partition_and_reads_them_in_parallel(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Two topics on two brokers, two partitions each: four splits, each of one partition and so of
-    the one node that leads it. A task goes on when a second one has begun beside it."""
+    the one node that leads it. A task continues only when a second one is running."""
     notes, place = tmp_path / "notes", tmp_path / "lake"
     notes.mkdir()
     with ottla.Cluster(brokers=2) as cluster:

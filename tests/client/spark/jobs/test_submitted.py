@@ -41,7 +41,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]
 def test_a_load_that_is_submitted_to_a_cluster_loads(
     standalone: Standalone, broker: str, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    """The command of the page, with nothing of the driver's directory on the executors' path."""
+    """The documented command, without the driver's directory on the executors' path."""
     topic, place = new_topic(2), tmp_path / "lake"
     fill(broker, topic, 50, 2)
     words = ("-b", broker, "--topics", topic, "--to", str(place))
@@ -52,7 +52,7 @@ def test_a_load_that_is_submitted_to_a_cluster_loads(
     assert first.returncode == 0, first.stderr
     assert '"rows": 100' in first.stdout
     assert second.returncode == 0, second.stderr
-    # What Python warns of stands before it: spark-submit writes all that it is told to one place.
+    # Warnings of Python come before it: spark-submit writes all output to one stream.
     assert second.stdout.endswith("nothing new\n")
     files = [path for path in place.rglob("*.parquet") if not path.name.startswith(".")]
     rows = Counter(

@@ -1,8 +1,8 @@
 """A Spark program to be killed: copies a topic to another one and to Parquet, exactly once.
 
-    python -m tests.client.spark.support.copying MASTER SERVERS FROM TO FOLDER LIMIT
+python -m tests.client.spark.support.copying MASTER SERVERS FROM TO FOLDER LIMIT
 
-It tells of each micro-batch by a line, and ends when it has copied what there was when it began.
+It prints a line for each micro-batch, and ends when it has copied what was there at its start.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def begin(frame: DataFrame, servers: str, target: str, folder: Path) -> list[Str
 
 
 def abridged(text: str) -> str:
-    """Without the middle of a long stack: what was wrong stands at its two ends."""
+    """Remove the middle of a long stack: the cause is at its two ends."""
     if len(text) <= 2 * WORDS_MAX:
         return text
     return f"{text[:WORDS_MAX]}\n[...]\n{text[-WORDS_MAX:]}"
@@ -90,7 +90,7 @@ def main(master: str, servers: str, source: str, target: str, folder: str, limit
 
 
 def told(arguments: list[str]) -> int:
-    """Run it, and tell of a Spark that does not come up, or goes away in the middle."""
+    """Run it, and report a Spark that does not start, or ends early."""
     try:
         return main(*arguments)
     except Exception:

@@ -72,7 +72,7 @@ def fill(servers: str, topic: str, count: int, seed: int) -> None:
 
 
 def expected(count: int) -> Values:
-    """What is committed, by partition and in order."""
+    """The committed values by partition, in order."""
     found: Values = {partition: [] for partition in range(PARTITIONS)}
     for start in range(0, count, TRANSACTION_ROWS):
         for partition in range(PARTITIONS):
@@ -128,7 +128,7 @@ def in_files(folder: Path) -> Values:
 
 
 class Job(NamedTuple):
-    """What the program is told."""
+    """The arguments of the program."""
 
     master: str
     servers: str
@@ -168,14 +168,14 @@ class Driver:
         self._process.stdout.close()
 
     def lines(self) -> Iterator[str]:
-        """What it tells, until it ends."""
+        """Its lines of output, until it ends."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self.told.append(line.strip())
             yield line.strip()
 
     def batches(self, count: int) -> bool:
-        """Wait until it has told of so many micro-batches; whether it did."""
+        """Wait for so many micro-batches; return whether it completed them."""
         for line in self.lines():
             count -= line.startswith("batch")
             if count <= 0:
@@ -212,7 +212,8 @@ class Driver:
     def some_of(self, words: str) -> list[int]:
         """Its processes whose command line has these words; there may be none for a moment.
 
-        Not all are below it: what a killed process has forked goes on without a parent."""
+        Not all are its descendants: the children of a killed process live on without a parent.
+        """
         found: list[int] = []
         while not found:
             assert self._process.poll() is None, "\n".join(self.told)

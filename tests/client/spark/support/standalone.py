@@ -88,7 +88,7 @@ class Standalone:
             self._running.append(
                 subprocess.Popen(
                     [self.program("spark-class"), f"org.apache.spark.deploy.{name}", *words],
-                    # They tell at the level of information where they are.
+                    # They log their address at level INFO.
                     env={**self.environment(), "SPARK_LOG_LEVEL": "INFO"},
                     stdin=subprocess.DEVNULL,
                     stdout=out,

@@ -66,7 +66,7 @@ def frame(spark: SparkSession, broker: str, **options: object) -> DataFrame:
 
 
 def given(broker: str, options: Mapping[str, object]) -> dict[str, str]:
-    """Options as Spark hands them over; an underscore stands for the dots of ``kafka_...``."""
+    """Options as Spark passes them; underscores replace the dots of ``kafka_...``."""
     texts = {
         name.replace("_", ".") if name.startswith("kafka_") else name: str(value)
         for name, value in options.items()

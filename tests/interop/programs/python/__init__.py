@@ -1,1 +1,1 @@
-"""Clients for Python. They run in environments of their own, so they import nothing of ours."""
+"""Clients for Python. They run in separate environments, so they import nothing of ours."""

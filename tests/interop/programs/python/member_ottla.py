@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Listener(RebalanceListener):
-    """Tells what comes and goes."""
+    """Reports assigned and revoked partitions."""
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         tell_partitions("assigned", partitions)

@@ -1,9 +1,9 @@
-"""What every Python member of a group shares: its orders, and the events that it tells.
+"""What every Python member of a group shares: its parameters, and the events that it reports.
 
 A member reads until its standard input ends, then leaves the group. A line of its standard input,
-topic, partition and offset, makes it go on reading from there. Each event is one line of JSON
-with a time of the machine's monotonic clock, so that events of several processes can be ordered.
-It must run wherever an old client runs, so it uses nothing but the standard library.
+topic, partition and offset, makes it seek there. Each event is one line of JSON with a time of the
+machine's monotonic clock, so that events of several processes can be ordered. It must run wherever
+an old client runs, so it uses nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Leaving:
 def tell(event: str, **fields: Any) -> None:
     """One event, at once."""
     line = json.dumps({"event": event, "time": time.monotonic(), **fields})
-    # One call: threads of a client tell events, too.
+    # One call, since threads of a client report events, too.
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

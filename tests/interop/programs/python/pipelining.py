@@ -1,4 +1,4 @@
-"""What every Python pipeline shares: its orders, the events it tells, where its records go.
+"""What every Python pipeline shares: its parameters, its events, and where its records go.
 
 A pipeline consumes one topic, writes each record to another and commits both in transactions of a
 fixed size, until its standard input ends. It must run wherever an old client runs, so it uses

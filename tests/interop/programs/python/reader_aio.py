@@ -1,4 +1,4 @@
-"""One consumer of a group, step by step: aiokafka. Between the steps its event loop stands."""
+"""One consumer of a group, step by step: aiokafka. Its event loop is stopped between the steps."""
 
 from __future__ import annotations
 

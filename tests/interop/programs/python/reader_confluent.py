@@ -33,7 +33,7 @@ class Reader:
             "group.id": step["group"],
             "auto.offset.reset": "error" if step["reset"] == "none" else step["reset"],
             "enable.auto.commit": step["auto_commit_ms"] > 0,
-            # Reaching the end is how it tells its position where there is no record.
+            # The end-of-partition event gives its position where there is no record.
             "enable.partition.eof": True,
         }
         if step["auto_commit_ms"]:

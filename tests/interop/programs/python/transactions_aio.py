@@ -52,7 +52,7 @@ async def end(step: Step) -> dict[str, Any]:
 
 
 async def read(step: Step) -> dict[str, Any]:
-    """Up to where three polls in a row have found nothing: it has no word for the end."""
+    """Read until three polls in a row return nothing: the client has no end-of-partition event."""
     reader = AIOKafkaConsumer(
         bootstrap_servers=sys.argv[1],
         enable_auto_commit=False,

@@ -77,7 +77,7 @@ def lagging(options: ClusterOptions) -> ClusterOptions:
 
 
 def silencing(options: ClusterOptions) -> ClusterOptions:
-    """A leader loses all its followers and goes on, so that its watermark stands still."""
+    """A leader loses all its followers and stays up, so that its high watermark does not move."""
     small = few(options, "isolate_from_peers_only", "cut_peer")
     return small._replace(fault_mean_ms=2_000.0, store=StoreProfile())
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Replacement(NamedTuple):
-    """``make`` gets what stands there and returns what shall stand there."""
+    """``make`` gets the present attribute and returns its replacement."""
 
     owner: object
     name: str
@@ -22,7 +22,7 @@ class Replacement(NamedTuple):
 
 @contextmanager
 def replaced(replacements: Iterable[Replacement]) -> Iterator[None]:
-    """They stand there until the end."""
+    """Replace the attributes until the end of the context."""
     with ExitStack() as stack:
         for owner, name, make in replacements:
             before = vars(owner)[name]

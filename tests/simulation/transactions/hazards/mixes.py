@@ -176,9 +176,10 @@ def handing_over(options: TransactionOptions) -> TransactionOptions:
 
 
 def stranding(options: TransactionOptions) -> TransactionOptions:
-    """Pipelines that come back to a coordinator which has been replaced, and that they alone see.
+    """Pipelines that return to a replaced coordinator that only they can reach.
 
-    They have no members: heartbeats would tell them first that they have come to the wrong one."""
+    They have no members: heartbeats would show them first that it is the wrong one.
+    """
     small = few(options, "strand")
     return small._replace(
         cluster=small.cluster._replace(chaos_s=20.0, fault_mean_ms=3_000.0),
