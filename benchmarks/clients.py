@@ -72,7 +72,7 @@ CONSUME = (
 
 
 def run_load(orders: Orders, *, is_pure: bool = False) -> dict[str, float]:
-    """What one client saw. Raises RuntimeError with its last words."""
+    """Results of one client. Raises RuntimeError with its last output."""
     environment = {**os.environ, "OTTLA_PURE": "1"} if is_pure else dict(os.environ)
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.client_loads"],
@@ -90,7 +90,7 @@ def run_load(orders: Orders, *, is_pure: bool = False) -> dict[str, float]:
 
 
 class Runs:
-    """What the rounds of one kind and size have shown, by the name of the trial."""
+    """Results of all rounds of one kind and size, by the name of the trial."""
 
     def __init__(self, kind: str, size: str) -> None:
         self._title = f"{kind}_{size}"

@@ -38,7 +38,7 @@ OPTIONS = {"log.segment.bytes": str(256 << 20), "zookeeper.session.timeout.ms": 
 
 @contextmanager
 def running(count: int = 3) -> Iterator[RealCluster]:
-    """So many brokers, Kafka's own session timeout."""
+    """A cluster of so many brokers, with Kafka's own session timeout."""
     with (
         tempfile.TemporaryDirectory() as folder,
         ZooKeeperServer() as zookeeper,

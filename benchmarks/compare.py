@@ -63,7 +63,7 @@ ROUND_TRIPS = (("p50_us", False), ("p99_us", False))
 
 
 def trials() -> list[Trial]:
-    """What is sent; the first trial fills what the fetches read."""
+    """The loads in order; the first trial fills what the fetches read."""
     small, medium, large = batch_of(1, 100), batch_of(16 << 10, 1000), batch_of(LARGE_BYTES, 1000)
     return [
         Trial(

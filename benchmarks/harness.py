@@ -68,7 +68,7 @@ def resident_bytes(process_id: int) -> int:
 
 @dataclass(slots=True)
 class Load:
-    """What one worker did, and what it cost the broker."""
+    """Results of one worker, and their cost to the broker."""
 
     requests: int
     seconds: float
@@ -136,7 +136,7 @@ def drive(broker: Subject, frame: bytes, *, requests: int, pipeline: int, connec
 
 
 def worker(orders: dict[str, Any]) -> dict[str, float]:
-    """What the load generator saw. Raises RuntimeError with its last words."""
+    """Results of the load generator. Raises RuntimeError with its last output."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.worker"],
         input=json.dumps(orders) + "\n",

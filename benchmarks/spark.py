@@ -73,7 +73,7 @@ def _sides() -> dict[str, Side]:
 
 
 def _run(side: Side, broker: BrokerProcess, kind: str, topics: list[str]) -> dict[str, float]:
-    """What it saw. Raises RuntimeError with its last words."""
+    """Results of the run. Raises RuntimeError with its last output."""
     orders = {
         "kind": kind,
         "topics": topics,

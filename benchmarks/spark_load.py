@@ -56,7 +56,7 @@ def session(orders: dict[str, Any]) -> SparkSession:
 
 
 def cpu_seconds(processes: Iterator[int]) -> float:
-    """What these have used so far."""
+    """CPU time of these processes so far."""
     ticks = 0
     for process_id in processes:
         try:

@@ -1,4 +1,4 @@
-"""What logs may not hold, whatever the order: the checks that look at one value at a time."""
+"""Checks of single values, whatever the order: duplicates, losses and corruption."""
 
 from __future__ import annotations
 

@@ -143,7 +143,8 @@ CASES: dict[str, tuple[Story, set[str]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_anomaly_is_found_and_nothing_else(name: str) -> None:
-    """Who reports too much is switched off, who reports too little proves nothing."""
+    """A checker with false alarms gets switched off, and one that misses anomalies proves
+    nothing."""
     story, wanted = CASES[name]
     assert judge(story.events).findings.keys() == wanted
 
@@ -187,7 +188,7 @@ def test_one_record_that_vanishes_from_all_reads_is_found(seed: int) -> None:
 
 
 def test_a_history_survives_its_file() -> None:
-    """What a run has left behind is judged again, also when its last line was cut."""
+    """The history of a run is judged again from its file, also when its last line was cut."""
     story = perfect_story(3, 200)
     lines = [as_line(event) for event in story.events]
     assert list(read_lines([*lines, lines[-1][:10]])) == story.events

@@ -33,7 +33,7 @@ async def admin(broker: str) -> AsyncIterator[Admin]:
 
 
 async def test_the_cluster_is_described(admin: Admin, broker: str) -> None:
-    """Who is there, and who decides."""
+    """Brokers and the controller are reported."""
     cluster = await admin.describe_cluster()
 
     assert cluster.cluster_id
@@ -71,7 +71,7 @@ async def test_a_trial_creates_nothing(admin: Admin) -> None:
 
 
 async def test_partitions_can_be_added(admin: Admin) -> None:
-    """And a producer that was there before finds them."""
+    """An existing producer finds the new partitions."""
     await admin.create_topic(NewTopic("grows", 1))
     await admin.create_partitions("grows", 4)
 

@@ -49,7 +49,7 @@ async def topic(site: str) -> str:
 
 
 async def read(site: str, where: TopicPartition, count: int) -> list[ConsumerRecord]:
-    """So many records from the beginning."""
+    """Read so many records from the beginning."""
     found: list[ConsumerRecord] = []
     async with ottla.Consumer(site, offset_reset="earliest") as consumer:
         consumer.assign([where])
@@ -97,7 +97,7 @@ async def test_every_codec_is_understood_by_another_client_in_both_directions(
 
 
 def read_with_confluent(site: str, topic: str, count: int) -> list[bytes]:
-    """So many values of partition 0."""
+    """Read so many values of partition 0."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": site, "group.id": "x"})
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     found: list[bytes] = []

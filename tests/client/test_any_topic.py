@@ -45,7 +45,7 @@ def new_topic(cluster: ottla.Cluster, **configs: object) -> TopicPartition:
 async def read(
     cluster: ottla.Cluster, where: TopicPartition, count: int, **settings: Any
 ) -> list[ConsumerRecord[bytes, bytes]]:
-    """So many records from the beginning."""
+    """Read so many records from the beginning."""
     found: list[ConsumerRecord[bytes, bytes]] = []
     config = ottla.ConsumerConfig(offset_reset="earliest", **settings)
     async with (
@@ -71,7 +71,7 @@ async def test_a_record_that_is_larger_than_a_fetch_is_read(one: ottla.Cluster) 
 
 
 async def test_a_record_that_is_too_large_for_its_topic_is_refused(one: ottla.Cluster) -> None:
-    """And what comes next is not."""
+    """The next record is accepted."""
     where = new_topic(one, max_message_bytes=10_000)
     async with ottla.Producer(one.bootstrap_servers, linger_ms=0) as producer:
         with pytest.raises(ottla.RequestRefused) as refused:
@@ -169,7 +169,7 @@ class Cut(WatchedNet):
 
 
 def broken(_: memoryview) -> int:
-    """What is read from a connection that is gone."""
+    """Read from a connection that is gone: always an error."""
     raise ConnectionResetError("cut by the test")
 
 

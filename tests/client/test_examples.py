@@ -47,7 +47,7 @@ def is_there(module: str) -> bool:
 
 
 def announced(path: Path) -> str:
-    """What a script says it prints, as an expression."""
+    """The output that a script's comments show, as an expression."""
     lines = (line.strip() for line in path.read_text("utf-8").splitlines())
     said = [
         line.removeprefix("# ->").removeprefix(" ") for line in lines if line.startswith("# ->")
@@ -83,14 +83,14 @@ def test_a_script_says_how_it_is_run(path: Path) -> None:
 
 
 def test_the_list_has_every_script() -> None:
-    """Who looks for something begins there."""
+    """Readers start at the list when they look for an example."""
     listed = re.findall(r"\]\((\w+\.py)\)", (FOLDER / "README.md").read_text("utf-8"))
 
     assert sorted(listed) == sorted(path.name for path in FOLDER.glob("*.py"))
 
 
 def test_every_other_script_has_a_test_that_names_it() -> None:
-    """None can be forgotten."""
+    """No example may be left without a test."""
     for name, test in ELSEWHERE.items():
         assert (FOLDER / name).exists()
         assert name.removesuffix(".py") in (ROOT / test).read_text("utf-8")

@@ -76,7 +76,7 @@ async def test_offsets_and_times_say_where_to_begin_and_to_end(broker: str) -> N
 
 
 async def test_columns_and_partitions_can_be_chosen(broker: str) -> None:
-    """Who wants the values only should not pay for the rest."""
+    """An application that wants only the values should not pay for the rest."""
     topic = await filled(broker, "frames-chosen", 5, 3)
 
     table = await ottla.aread_arrow(
@@ -92,7 +92,7 @@ async def test_columns_and_partitions_can_be_chosen(broker: str) -> None:
 
 
 async def test_an_unknown_topic_is_one_sentence(broker: str) -> None:
-    """And not an empty table, nor a wait for ever."""
+    """Neither an empty table nor an endless wait would name the mistake."""
     with pytest.raises(ottla.RequestRefused, match="frames-nowhere"):
         await ottla.aread_arrow("frames-nowhere", bootstrap_servers=broker)
 

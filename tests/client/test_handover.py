@@ -63,7 +63,7 @@ async def test_the_heir_commits_what_was_left_and_may_add_offsets(
 
 
 async def test_the_heir_may_abort_as_well(cluster: ToyCluster, heir: ClusterClient) -> None:
-    """What was left must not keep readers waiting."""
+    """An open transaction must not keep readers waiting."""
     await TakenOver(heir, config(), await left(cluster)).abort()
 
     assert only_log(cluster) == []
@@ -73,7 +73,7 @@ async def test_the_heir_may_abort_as_well(cluster: ToyCluster, heir: ClusterClie
 async def test_the_next_producer_of_that_name_takes_it_from_the_heir(
     cluster: ToyCluster, heir: ClusterClient
 ) -> None:
-    """Or a second attempt could not be sure that the first is over (hazard T-08)."""
+    """Otherwise a second attempt could not be sure that the first is over (hazard T-08)."""
     found = await left(cluster)
     async with producer_of(cluster) as producer:
         await producer.init_transactions()

@@ -1,4 +1,4 @@
-"""What an application keeps of what it has read, while more arrives in the same memory."""
+"""Records that an application keeps stay valid while later ones arrive."""
 
 from __future__ import annotations
 

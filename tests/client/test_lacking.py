@@ -1,4 +1,4 @@
-"""What Redpanda does not serve: the client says what is missing and asks for nothing else."""
+"""Features that Redpanda lacks: the client names the missing API and sends no such request."""
 
 from __future__ import annotations
 

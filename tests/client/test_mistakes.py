@@ -33,7 +33,7 @@ async def test_a_client_starts_once(toy: ToyCluster, kind: type[Producer] | type
 
 
 async def test_a_client_that_is_not_started_says_how(toy: ToyCluster) -> None:
-    """And one that is closed says that instead, started or not."""
+    """A closed client says that it is closed, started or not."""
     producer = Producer(toy.bootstrap)
     with pytest.raises(ClientClosed, match=r"not started: use it under .* or call start\(\)"):
         await producer.send("t", b"x")

@@ -1,4 +1,4 @@
-"""What producers and consumers promise, on three real brokers that fail."""
+"""The guarantees of producers and consumers, on three real brokers that fail."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ async def with_transactions(quiet: ottla.Cluster) -> TopicPartition:
 
 @pytest.mark.requirement("CON-20")
 async def test_aborted_records_are_seen_by_those_who_ask_for_them(quiet: ottla.Cluster) -> None:
-    """And never by the others, however they get there."""
+    """Readers of committed records never see them, by any way of reading."""
     where = await with_transactions(quiet)
 
     assert await read_all(quiet.bootstrap_servers, where) == [b"committed", b"aborted", b"plain"]
@@ -328,7 +328,7 @@ async def test_seek_goes_to_any_offset_inside_a_transaction_and_outside(
 async def as_member(
     quiet: ottla.Cluster, group_id: str, topic: str, *, auto_commit: bool, reset: str = "earliest"
 ) -> list[ConsumerRecord]:
-    """What a member of the group reads first, if anything comes soon."""
+    """The first records that a member of the group reads, if any come soon."""
     async with ottla.Consumer(
         quiet.bootstrap_servers,
         group_id=group_id,

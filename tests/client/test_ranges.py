@@ -32,7 +32,7 @@ def put(topic: ToyTopic, offset: int, count: int, last_offset_delta: int | None 
 
 
 async def offsets(toy: ToyCluster, start: Moment = "earliest", end: Moment = "latest") -> list[int]:
-    """What a read finds."""
+    """Offsets that a read returns."""
     table = await ottla.aread_arrow("t", bootstrap_servers=toy.bootstrap, start=start, end=end)
     found: list[int] = table.column("offset").to_pylist()
     return found

@@ -168,7 +168,7 @@ def test_many_threads_handle_the_records_of_one_consumer(broker: str, topic: str
 
 
 def test_ctrl_c_ends_a_call_that_waits(broker: str, topic: str) -> None:
-    """And the client can be used afterwards, for instance to be closed."""
+    """The client stays usable afterwards, for instance to be closed."""
     main = threading.main_thread().ident
     assert main is not None
     with ottla.sync.Consumer(broker) as consumer:
@@ -212,7 +212,8 @@ TAKES: dict[str, Callable[[Any], object]] = {
 def test_records_that_ctrl_c_keeps_from_the_application_come_again(
     broker: str, topic: str, take: Callable[[Any], object]
 ) -> None:
-    """They count as read when it asks for more, so a commit would go past them unseen."""
+    """The next poll counts them as read, so a commit would pass records the application never
+    got."""
     where = TopicPartition(topic, 0)
     with ottla.sync.Producer(broker) as producer:
         producer.send_batch(topic, [b"0", b"1", b"2"], partition=0).result()

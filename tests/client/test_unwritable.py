@@ -1,4 +1,4 @@
-"""What cannot be written fails by itself, and what was sent does not change: one bad record must
+"""A record that cannot be written fails alone, and sent records do not change: one bad record must
 not end the producer of all others."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def test_columns_that_cannot_be_written_fail_alone(toy: ToyCluster) -> Non
 
 
 async def test_a_few_columns_that_are_none_leave_no_batch_behind(toy: ToyCluster) -> None:
-    """They are taken apart to share a batch: one without records must not leave."""
+    """Columns are split to share a batch: a batch without records must not leave."""
     toy.add_topic("t")
     async with Producer(toy.bootstrap, config()) as producer:
         with pytest.raises(ValueError, match="lies outside its data"):
@@ -69,7 +69,7 @@ async def test_a_few_columns_that_are_none_leave_no_batch_behind(toy: ToyCluster
 
 
 async def test_a_transaction_is_not_committed_without_them(toy: ToyCluster) -> None:
-    """What was to be all or nothing is nothing."""
+    """A transaction with a failed record must be aborted as a whole."""
     toy.add_topic("t")
     async with producer_of(toy) as producer:
         await producer.init_transactions()
@@ -125,7 +125,7 @@ async def test_a_header_goes_on_as_it_was_read(toy: ToyCluster) -> None:
 
 
 async def test_names_of_headers_in_arrow_may_be_bytes(toy: ToyCluster) -> None:
-    """They came out as the text of a Python literal."""
+    """Bytes used to come out as the text of a Python literal."""
     topic = toy.add_topic("t")
     headers = pa.array([[{"key": b"a\xff", "value": b"1"}]], NAMED)
     async with Producer(toy.bootstrap, config()) as producer:
@@ -146,7 +146,7 @@ async def test_names_of_headers_in_arrow_may_be_bytes(toy: ToyCluster) -> None:
 async def test_headers_in_arrow_that_are_none_are_refused(
     toy: ToyCluster, headers: pa.Array
 ) -> None:
-    """None had the name None, and a text of two letters was a pair."""
+    """A None used to become the name "None", and a text of two letters a pair."""
     toy.add_topic("t")
     async with Producer(toy.bootstrap, config()) as producer:
         with pytest.raises(TypeError, match="headers are structs of key and value"):

@@ -47,7 +47,7 @@ LEAVING_S_MAX = 60.0
 
 
 class Told(NamedTuple):
-    """What has happened, for people."""
+    """Result of a run, for the report."""
 
     acknowledged: int
     read: dict[str, int]

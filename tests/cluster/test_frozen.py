@@ -81,7 +81,7 @@ async def story(cluster: RealCluster, rounds: int) -> int:
 
 
 async def freeze_a_leader(cluster: RealCluster, number: int) -> list[bytes]:
-    """What is in the partition afterwards, of what was written here."""
+    """Freeze a leader; return the records of this test that the partition has afterwards."""
     names = [f"{name}-{number}".encode() for name in ("before", "one", "all", "after", "again")]
     before, one, every, after, again = names
     told = await newest(cluster)
@@ -140,7 +140,7 @@ async def written(cluster: RealCluster, address: str, value: bytes) -> None:
 
 
 async def outcome(client: RawClient, acks: int) -> ErrorCode | str:
-    """What a broker that woke up says to what it was sent before."""
+    """The answers of a broker that woke up to earlier requests."""
     try:
         answer = await client.answer(9, produce(b"", acks=acks))
     except SILENCE as error:
@@ -270,7 +270,7 @@ async def test_whoever_wakes_up_after_its_session_acknowledges_and_changes_nothi
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 async def test_forty_frozen_brokers_acknowledge_and_change_nothing(tmp_path: Path) -> None:
-    """What it reads first when it wakes, timers or sockets, is different every time."""
+    """Whether timers or sockets come first at wake-up differs every time."""
     with (
         Ensemble() as ensemble,
         RealCluster(tmp_path, ensemble.address, options=OPTIONS) as cluster,

@@ -237,7 +237,7 @@ async def lose_ensemble(
 
 
 def partitions_of(cluster: RealCluster) -> dict[int, list[Told]]:
-    """What each broker believes of leaders, epochs and in-sync sets."""
+    """Leaders, epochs and in-sync sets in the view of each broker."""
     found: dict[int, list[Told]] = {}
     for topic in TOPICS:
         for node_id, view in cluster.views(topic).items():

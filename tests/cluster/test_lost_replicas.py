@@ -106,7 +106,7 @@ def lose_all(cluster: RealCluster) -> Kept:
 
 
 def found(cluster: RealCluster, wanted: Kept) -> Kept:
-    """What is there of these topics."""
+    """The records of these topics."""
     return {topic: values_of(cluster, topic) for topic in wanted}
 
 

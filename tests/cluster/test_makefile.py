@@ -81,7 +81,7 @@ def test_without_one_it_says_what_is_missing(path: Path, more: tuple[str, ...]) 
 
 
 def test_an_environment_that_could_not_be_made_is_tried_again(path: Path) -> None:
-    """What is left of it has no pip, and every later command would fail of that."""
+    """A broken environment has no pip, so every later command would fail."""
     put(path, "python3", WITHOUT_PIP)
 
     assert "apt install" in make(path).stderr

@@ -31,7 +31,7 @@ def test_the_option_opens_the_pages(tmp_path: Path) -> None:
 
 
 def test_each_broker_of_one_process_has_pages_of_its_own() -> None:
-    """They count up as the ports of clients do; two cannot share one."""
+    """Metrics ports count up as client ports do; two brokers cannot share one."""
     shared = {"ottla.metrics.listener": "127.0.0.1:9404", "log.dirs": "/data"}
 
     assert settings_of(shared, 3)["ottla.metrics.listener"] == "127.0.0.1:9406"

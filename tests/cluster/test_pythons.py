@@ -63,7 +63,7 @@ def interpreter(version: str) -> str | None:
 
 
 def run(*command: str | Path, given: str = "", folder: Path | None = None) -> str:
-    """What it writes; fails with what it says."""
+    """Output of the command; fails with its errors."""
     done = subprocess.run(
         command, input=given, capture_output=True, text=True, cwd=folder, timeout=120, check=False
     )

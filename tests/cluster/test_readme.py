@@ -78,7 +78,7 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
 
 
 def shown_by(block: str, broker: BrokerProcess) -> str:
-    """What the commands of a block write, one after the other."""
+    """Output of the commands of a block, one after the other."""
     shown = ""
     for command in commands(block):
         verb = command.replace("ottla ", f"{sys.executable} -m ottla ")
@@ -100,7 +100,7 @@ def wait_for_moves(verify: str) -> None:
 
 
 def test_the_commands_of_try_it_work(broker: BrokerProcess) -> None:
-    """What goes in comes out, and the python examples find it."""
+    """Produced records are consumed, and the Python examples find the broker."""
     shown = shown_by(block_with("topics create greetings", SHELL), broker)
 
     assert "hello\nworld\n" in shown

@@ -1,4 +1,4 @@
-"""What a client meets at the address of a real broker while that starts again."""
+"""What a client gets from a real broker's address while that broker restarts."""
 
 from __future__ import annotations
 

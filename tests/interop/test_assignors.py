@@ -1,4 +1,4 @@
-"""What other clients write into JoinGroup for each assignor, read by ours.
+"""Subscriptions that other clients send in JoinGroup for each assignor, read by ours.
 
 Two unmodified clients join one group through a relay. The first joins twice, the second time with
 what it had, so that the sticky forms have something in them.

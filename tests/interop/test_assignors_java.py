@@ -40,7 +40,7 @@ class Case(NamedTuple):
         return f"{name}|{';'.join(members)}|{';'.join(topics)}"
 
     def ours(self, name: str) -> Answer:
-        """What our assignor says."""
+        """Our assignor's result."""
         (assignor,) = make_assignors([name])
         members = {
             one.name: assignor.subscription(one.topics, [], -1, one.rack or None)
@@ -85,7 +85,7 @@ def case(random: Random, *, with_racks: bool, alike: bool) -> Case:
 
 
 def javas(name: str, cases: list[Case]) -> list[Answer]:
-    """What Kafka's assignor says to each."""
+    """Kafka's assignor's result for each case."""
     needs("java", "mvn")
     done = subprocess.run(
         ["java", "-Xmx256m", "-cp", java_classpath("3.9.1"), PROGRAMS / "oracles" / "Assign.java"],

@@ -164,7 +164,7 @@ def test_offsets_are_found_by_name_and_by_time(program: Program, topic: str) -> 
 
 
 def test_topics_are_created_listed_enlarged_and_deleted(program: Program, topic: str) -> None:
-    """What every administrator's tool begins with."""
+    """The first steps of every administration tool."""
     create(program, topic, partitions=3)
     assert topic in program.step("topics")["topics"]
     assert program.step("describe", topic=topic)["partitions"] == 3

@@ -1,4 +1,4 @@
-"""What only librdkafka can show, beyond what every client shows in `test_clients`."""
+"""Tests that only librdkafka can run, beyond those of every client in `test_clients`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def read(broker: Bootstrap, topic: str, count: int, offset: int = 0, **settings:
 
 
 def as_samples(messages: list[Any]) -> list[Sample]:
-    """What came back, in the form that was sent."""
+    """Consumed records, in the form that was sent."""
     return [
         Sample(m.key(), m.value(), tuple(m.headers() or ()), m.timestamp()[1]) for m in messages
     ]

@@ -107,7 +107,7 @@ async def test_brokers_in_answers_are_their_relays(broker: str, relays: Narrowed
 def test_clients_of_others_work_with_the_profile(
     client: ForeignClient, broker: str, relays: Narrowed, tmp_path: Path
 ) -> None:
-    """They do with Redpanda: where one fails, the relay is wrong, or asks too much."""
+    """They work with Redpanda: where one fails, the relay is wrong or too strict."""
     topic = f"narrow-{client.name}"
     sent = samples_with_content()
     if client.capabilities.without_null_headers:

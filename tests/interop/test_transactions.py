@@ -84,7 +84,7 @@ def test_readers_of_committed_records_see_those_alone(program: Program, topic: s
 
 @pytest.mark.requirement("TXN-02", "TXN-03", "TXN-04", "TXN-13")
 def test_a_second_instance_ends_and_fences_the_first(program: Program, topic: str) -> None:
-    """What the first has left open is aborted, and nothing that it still wants is done."""
+    """The first one's open transaction is aborted, and its later requests are refused."""
     start(program, topic)
     send(program, topic, "left open")
     start(program, topic, name="second")
@@ -116,7 +116,7 @@ def test_what_takes_too_long_is_aborted(program: Program, topic: str) -> None:
 def test_positions_are_committed_with_the_records(
     program: Program, topic: str, broker: Bootstrap
 ) -> None:
-    """And with an aborted transaction they are not."""
+    """An aborted transaction commits no positions."""
     group = f"group-{topic}"
     start(program, topic)
     send(program, topic, "a")

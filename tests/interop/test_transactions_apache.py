@@ -51,7 +51,7 @@ def apache(
 
 
 async def visible(address: str, *partitions: TopicPartition) -> list[bytes]:
-    """What readers of committed records get."""
+    """Records that readers of committed records get."""
     found: list[bytes] = []
     async with Consumer(address, ConsumerConfig(isolation=Isolation.READ_COMMITTED)) as consumer:
         ends = await consumer.end_offsets(partitions)

@@ -43,7 +43,7 @@ class Hanging:
         assert self.producer.flush(30) == 0
 
     def visible(self) -> list[bytes]:
-        """What a read_committed reader finds, up to where it comes."""
+        """Values that a read_committed reader gets before it stops."""
         return visible(self.address, self.topic)
 
 
@@ -168,7 +168,7 @@ def test_an_administrator_asks_for_the_last_stable_offset(hanging: Hanging) -> N
 
 
 def test_a_second_instance_fences_the_first(hanging: Hanging) -> None:
-    """And ends what the first has left open."""
+    """The first one's open transaction is aborted."""
     second = Producer(
         {"bootstrap.servers": hanging.address, "transactional.id": hanging.transactional_id}
     )

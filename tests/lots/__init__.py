@@ -1,1 +1,1 @@
-"""What ``make test`` runs: lots of tests, one after the other, and a second attempt for some."""
+"""Runs the tests of ``make test``: lots, one after the other, and a second attempt for some."""

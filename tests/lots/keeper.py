@@ -83,8 +83,8 @@ def _wait(pid: int, is_enough: Callable[[], bool]) -> int | None:
 
 
 def _reap() -> dict[int, int]:
-    """Who has ended, orphans among them: tests look whether a process is gone, and a zombie is
-    there."""
+    """Reap ended children, orphans among them: tests check whether a process is gone, and a zombie
+    still exists."""
     ended = {}
     with suppress(ChildProcessError):
         while (one := os.waitpid(-1, os.WNOHANG))[0]:

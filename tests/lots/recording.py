@@ -97,7 +97,7 @@ def _brief(report: pytest.TestReport | pytest.CollectReport, text: str) -> str:
 
 
 def read(path: Path) -> Record:
-    """What a run has noted; a line that was cut off by its end is left out."""
+    """Read the record of a run; an incomplete last line is skipped."""
     failures: dict[str, Failure] = {}
     under_way: dict[str, None] = {}
     passed: set[str] = set()

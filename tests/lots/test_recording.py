@@ -1,4 +1,4 @@
-"""What is noted of a run of pytest, whatever becomes of it."""
+"""The record of a run of pytest, however the run ends."""
 
 from __future__ import annotations
 

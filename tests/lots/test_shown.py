@@ -107,7 +107,7 @@ def test_a_test_that_is_in_the_tree_no_more_shows_nothing(tree: Path) -> None:
 
 
 def test_the_record_belongs_to_one_run(tree: Path) -> None:
-    """What the run before had shown is not added to it."""
+    """Results of an earlier run are not added to it."""
     ran(tree, done("a", PASSED, "NET-22"))
     ran(tree, done("b", PASSED, "NET-23"))
 

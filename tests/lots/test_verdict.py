@@ -123,7 +123,7 @@ def test_a_lot_that_was_cut_short_has_failed() -> None:
 
 
 def test_a_second_attempt_that_was_cut_short_excuses_nobody() -> None:
-    """What was not run has not passed."""
+    """A test that was not run again has not passed."""
     crashed = Outcome(3, Record([], ["a.py::b"]), 1.0)
 
     assert final_failures([Ran(REAL, failed("a.py::b"))], crashed) == [

@@ -47,7 +47,7 @@ def to_try_again(ran: list[Ran]) -> list[Failure]:
 
 
 def shown_by(ran: list[Ran], second: Outcome | None) -> list[Shown]:
-    """What came in the end of every test that is marked with rows of the specification."""
+    """The final outcome of every test that is marked with rows of the specification."""
     found: dict[str, Shown] = {}
     for outcome in [*(one.outcome for one in ran), *([second] if second is not None else [])]:
         record = outcome.record
@@ -110,7 +110,7 @@ def _tail(text: str) -> list[str]:
 
 
 def report(ran: list[Ran], second: Outcome | None) -> list[str]:
-    """What is printed after everything else, the most important last."""
+    """The lines that are printed after everything else, the most important last."""
     lines: list[str] = []
     final = final_failures(ran, second)
     if second is not None:

@@ -28,7 +28,7 @@ LEFT_OUT = (".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "build",
 
 
 class Fate(Enum):
-    """What came of a bug."""
+    """The result for one planted bug."""
 
     KILLED = "killed"
     SURVIVED = "SURVIVED"

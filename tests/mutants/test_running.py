@@ -1,4 +1,4 @@
-"""What is said about a planted bug, on a tree of two files."""
+"""The verdict on a planted bug, on a tree of two files."""
 
 from __future__ import annotations
 

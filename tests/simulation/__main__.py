@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """What the command line asks for."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("seed", nargs="?", type=int, help="one seed, told in detail")
     parser.add_argument("--seeds", metavar="A-B", help="all seeds from A to B, or from A- on")
@@ -96,7 +96,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def scenario_of(arguments: argparse.Namespace) -> Callable[..., Outcome]:
-    """What runs one seed."""
+    """The function that runs one seed."""
     if arguments.hazard:
         hunters = hunters_of(arguments.hazard)
         run = hunters.run_sound if arguments.sound else hunters.run

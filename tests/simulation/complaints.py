@@ -1,4 +1,4 @@
-"""What the broker itself logs as an error during a run: evidence like any other.
+"""Collects the errors that the broker logs during a run: evidence like any other.
 
 Without faults of the disk a broker has no reason to complain, and a handler that failed is easily
 hidden from clients by their retries.

@@ -1,4 +1,4 @@
-"""What a power cut could not take: read from the simulated disk itself, at the moment of the cut.
+"""Reads from the simulated disk what survives a power cut, at the moment of the cut.
 
 Looks at the segment files in Kafka's layout with the oracles' own reader of batches, and counts
 only bytes and names that are certain to survive.

@@ -1,4 +1,4 @@
-"""What clients and disks have witnessed in one run: the evidence that the checkers judge.
+"""Evidence of one run, from clients and disks, which the checkers judge.
 
 Everything carries a place in one real-time order. A fact (this value is at this offset) binds for
 ever, unless a later loss of power took unsynced bytes: then only what was durable by then binds.
@@ -17,7 +17,7 @@ Partition = tuple[str, int]
 
 
 class Fate(Enum):
-    """What is known of a write. A timeout is UNKNOWN, never FAILED."""
+    """The outcome of a write, as far as it is known. A timeout is UNKNOWN, never FAILED."""
 
     OPEN = auto()
     ACKNOWLEDGED = auto()
@@ -168,7 +168,7 @@ class History:
 
 
 def fact_of(write: Write) -> Fact:
-    """What an acknowledgement with an offset says."""
+    """The fact that an acknowledgement with an offset proves."""
     assert write.offset is not None
     return Fact(
         write.attempted,

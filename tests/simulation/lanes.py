@@ -37,7 +37,7 @@ class Child(NamedTuple):
 
 
 def outcomes(run: Run, seeds: Iterator[int], lanes: int) -> Generator[Outcome, None, None]:
-    """What the seeds come to, in the order in which they end; closing it ends those under way."""
+    """Outcomes of the seeds, in the order in which they end; closing it ends those under way."""
     if not hasattr(os, "fork"):
         yield from map(run, seeds)
         return

@@ -1,4 +1,4 @@
-"""What is put under chaos: the real broker, or a toy to try the simulator on."""
+"""The broker under chaos: the real one, or a toy to try the simulator on."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_groups_settle_and_lose_neither_records_nor_commits(first: int) -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, SOAK_BLOCK))
 def test_groups_settle_in_many_more_worlds(first: int) -> None:
-    """What one seed in a hundred finds."""
+    """Many more seeds, for failures that one seed in a hundred finds."""
     assert not failures(range(first, first + SOAK_BLOCK), Counter())
 
 

@@ -62,7 +62,7 @@ def test_every_seed_is_told_of_once_whatever_becomes_of_its_process() -> None:
 
 
 def test_a_seed_is_the_same_story_in_any_lane() -> None:
-    """What was found by one of two at a time is replayed alone."""
+    """A failure found by one of two parallel lanes must be replayable alone."""
     command = ("-m", "tests.simulation", "--toy", "--seconds", "1", "--each", "--seeds")
     one = output(*command, "1-4", "--jobs", "1")
     two = output(*command, "1-4", "--jobs", "2")

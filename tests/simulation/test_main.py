@@ -31,7 +31,7 @@ def test_seeds_go_on_for_as_long_as_they_are_asked_for(
 
 
 def test_a_run_ends_when_its_time_is_up() -> None:
-    """And says how far it came."""
+    """The run reports how far it came."""
     command = [sys.executable, "-m", "tests.simulation", "--cluster"]
     done = subprocess.run(
         [*command, "--seconds", "1", "--minutes", "0.02", "3"],

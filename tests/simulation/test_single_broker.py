@@ -42,7 +42,7 @@ def test_nothing_promised_is_lost_under_chaos(first: int) -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, SOAK_BLOCK))
 def test_nothing_promised_is_lost_in_many_more_worlds(first: int) -> None:
-    """What one seed in a hundred finds."""
+    """Many more seeds, for failures that one seed in a hundred finds."""
     outcomes = [run(seed, build_broker) for seed in range(first, first + SOAK_BLOCK)]
     assert not [outcome.describe() for outcome in outcomes if not outcome.ok]
 

@@ -27,7 +27,7 @@ WRITERS = 3
 
 
 class Ledger:
-    """What was acknowledged, and what each opening of the store found."""
+    """Acknowledged records, and those that each opening of the store found."""
 
     def __init__(self) -> None:
         self.numbers = [0] * WRITERS

@@ -1,4 +1,4 @@
-"""What many seeds come to together: counts that say how much was tried, and what went wrong."""
+"""Sums over many seeds: counts that say how much was tried, and failures."""
 
 from __future__ import annotations
 

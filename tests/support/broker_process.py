@@ -58,7 +58,7 @@ class BrokerProcess:
         return self._process.pid
 
     def command(self) -> list[str]:
-        """What is run; all starts are on the same port."""
+        """The command line; all starts use the same port."""
         command = [*self._launcher, sys.executable, "-m", "ottla", "start"]
         command += ["--port", str(self.port)]
         command += ["--data-dir", str(self.data_dir)]
@@ -102,7 +102,7 @@ class BrokerProcess:
         return self._stderr_path.read_text("utf-8", "replace")
 
     def stdout_after_ready(self) -> bytes:
-        """What the broker wrote to standard output after the ready line, once it has ended."""
+        """Output of the broker after the ready line, once it has ended."""
         assert self._reader is not None
         self._reader.join(60)
         return b"".join(self._rest)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunningCluster:
-    """What a test needs of it; brokers are found by their ids, 1 and so on."""
+    """A running cluster as tests use it; brokers are found by their ids, 1 and so on."""
 
     def __init__(self, running: BrokersInProcess) -> None:
         self.running = running

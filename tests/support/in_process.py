@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RunningBroker:
-    """What a test needs of it."""
+    """A running broker as tests use it."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker

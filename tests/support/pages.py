@@ -1,4 +1,4 @@
-"""What a broker shows over HTTP, as a scraper and a probe read it."""
+"""A broker's HTTP pages, as a scraper and a probe read them."""
 
 from __future__ import annotations
 

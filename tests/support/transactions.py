@@ -1,4 +1,4 @@
-"""What a transaction's coordinator would have done, for tests of what comes after."""
+"""Stands in for a transaction's coordinator, for tests of the later steps."""
 
 from __future__ import annotations
 

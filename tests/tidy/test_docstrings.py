@@ -75,7 +75,7 @@ def methods_of(name: str, kind: type[Any]) -> Iterator[Documented]:
 
 
 def fields_of(kind: type[Any]) -> list[str]:
-    """What the constructor of a class takes from the application."""
+    """The arguments of a class's constructor that the application passes."""
     if dataclasses.is_dataclass(kind):
         return [one.name for one in dataclasses.fields(kind)]
     if kind.__name__ in CREATED and "__init__" in vars(kind):
@@ -125,7 +125,7 @@ def test_every_public_function_and_class_has_a_summary_line() -> None:
 
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_help_of_a_client_lists_each_setting_with_its_default(kind: type[Any]) -> None:
-    """What ``help(ottla.Producer)`` shows comes from the configuration's fields."""
+    """The fields of the configuration appear in ``help(ottla.Producer)``."""
     settings = inspect.cleandoc(kind.__doc__ or "").partition("\nSettings:\n")[2]
     name = f"{kind.__name__}Config" if kind.__name__ != "Admin" else "ClientConfig"
     fields = dataclasses.fields(getattr(ottla, name))

@@ -1,4 +1,4 @@
-"""What the documents name exists."""
+"""The tests, files and links that the documents mention exist."""
 
 from __future__ import annotations
 

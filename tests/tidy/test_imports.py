@@ -87,7 +87,7 @@ def test_every_import_follows_the_drawing() -> None:
 
 
 def test_messages_and_handlers_do_not_import_their_siblings() -> None:
-    """What two siblings share goes down a level, never sideways."""
+    """Code that two siblings share belongs a level lower, never in one of them."""
     modules, known = _modules()
     wrong = [
         f"{module.name} imports {target}"

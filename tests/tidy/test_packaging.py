@@ -1,4 +1,4 @@
-"""What is installed is what is in the tree."""
+"""The packaging matches the files of the tree."""
 
 from __future__ import annotations
 

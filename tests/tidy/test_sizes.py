@@ -67,7 +67,7 @@ def test_rooms_have_few_files() -> None:
 
 
 def test_files_that_are_compiled_are_one_thought_long() -> None:
-    """What is hardest to read must not be longest as well."""
+    """The files that are hardest to read must not be the longest as well."""
     texts = compiled_texts()
     long_files = [
         f"{name}: {len(text.splitlines())}"

@@ -1,4 +1,4 @@
-"""What a start must not pay for."""
+"""Costs that a start of the process must not pay."""
 
 from __future__ import annotations
 

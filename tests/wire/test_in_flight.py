@@ -69,7 +69,7 @@ def test_a_later_request_may_have_the_earlier_deadline() -> None:
 
 
 def test_a_step_of_the_connection_gives_all_of_them_their_time_again() -> None:
-    """What waits behind others on a slow link is late only when nothing moves any more."""
+    """Requests behind others on a slow link time out only when no bytes move any more."""
     in_flight: InFlight[str] = InFlight()
     sent(in_flight, "long", 500)
     sent(in_flight, "quick", 50)

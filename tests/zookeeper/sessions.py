@@ -1,4 +1,4 @@
-"""What the tests do to sessions from outside."""
+"""Actions of tests on ZooKeeper sessions from outside."""
 
 from __future__ import annotations
 

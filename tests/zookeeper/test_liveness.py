@@ -108,7 +108,7 @@ def test_a_frozen_process_knows_of_its_loss_before_it_serves() -> None:
 
 
 def drain(process: subprocess.Popen[bytes]) -> list[bytes]:
-    """What lies in the pipe."""
+    """Read all bytes in the pipe."""
     assert process.stdout is not None
     os.set_blocking(process.stdout.fileno(), False)
     lines = (process.stdout.read() or b"").splitlines()

@@ -89,7 +89,7 @@ async def test_the_description_of_the_cluster_says_that_it_is_old(site: tuple[st
 
 
 async def test_other_errors_stay_as_they_are(site: tuple[str, str]) -> None:
-    """They have their own words."""
+    """Other errors have their own messages."""
     error = RequestRefused(ErrorCode.MESSAGE_TOO_LARGE, topic="t")
 
     assert await explained(site[0], "t", error, QUICK) is error

@@ -1,4 +1,4 @@
-"""What will become of a transaction that is open in a partition, and what to do about it."""
+"""Judging transactions that are open in a partition, with advice for the operator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRODUCER = ProducerView(7, 3, 9, NOW_MS, -1, 5)
 
 
 def known(state: str, age_ms: int | None = 0, where: TopicPartition = HERE) -> TransactionView:
-    """What a coordinator says, with a minute's timeout."""
+    """The coordinator's description, with a timeout of one minute."""
     start_ms = None if age_ms is None else NOW_MS - age_ms
     return TransactionView("id", 2, state, 7, 3, 60_000, start_ms, (where,))
 

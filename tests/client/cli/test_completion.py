@@ -72,7 +72,7 @@ def test_names_and_files_are_known_by_what_help_calls_them(
 
 
 def test_topics_and_groups_come_from_the_broker(broker: str, ottla: Ottla) -> None:
-    """And from nowhere, silently, where there is none."""
+    """Without a broker the completion offers nothing and prints no error."""
     ottla("topics", "create", "completed-1", "completed-2", "-b", broker)
 
     found = ottla("__complete", "-b", broker, "consume", "complet")
@@ -125,7 +125,7 @@ def test_the_shells_complete(shell: str, line: str, expected: list[str], tmp_pat
 
 
 def completed(shell: str, line: str, tmp_path: Path) -> list[str]:
-    """What the shell offers at the end of the line, with the script of ours that it was given."""
+    """The shell's completions at the end of the line, with our script loaded."""
     program = shutil.which(shell)
     if program is None:
         pytest.skip(f"{shell} is not installed")

@@ -19,7 +19,7 @@ SECONDS_MAX = 2.0
 
 
 async def lines_of(pieces: list[bytes], delimiter: bytes) -> list[bytes]:
-    """What is read of pieces that come one after the other."""
+    """The lines that are read from a sequence of pieces."""
     source, target = os.pipe()
 
     async def write() -> None:

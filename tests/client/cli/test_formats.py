@@ -132,7 +132,7 @@ def test_only_reading_knows_where_to_stop() -> None:
 
 
 def parsed(line: bytes, *arguments: str) -> Outgoing:
-    """What ``ottla produce`` makes of a line with these options."""
+    """The record that ``ottla produce`` parses from a line with these options."""
     options = produce.parser().parse_args(["t", *arguments])
     return (from_json if options.from_json else from_line)(options)(line)
 

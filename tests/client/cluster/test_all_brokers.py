@@ -1,4 +1,4 @@
-"""What no single broker is believed."""
+"""Answers that need the agreement of several brokers, since one may be out of date."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def tell(story: Callable[[ToyCluster, Environment], Coroutine[None, None, None]]
 
 
 def refuse(seen: Seen) -> ErrorCode | None:
-    """Who does not coordinate says so."""
+    """Refuse requests at a broker that is not the coordinator."""
     if seen.api_key in AT_COORDINATOR and seen.node_id != OTHER:
         return ErrorCode.NOT_COORDINATOR
     return None

@@ -1,4 +1,4 @@
-"""What a client believes about the cluster."""
+"""A client's view of the cluster's metadata."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def test_a_batch_that_is_too_large_is_told_once_and_can_be_passed(toy: Toy
 
 
 async def test_settings_that_do_not_fit_together_cost_no_connection(toy: ToyCluster) -> None:
-    """What a fetch asks for at most is less than what an answer may have."""
+    """The fetch limits are below the limit of an answer, so defaults cost no connection."""
     topic = toy.add_topic("t", 4)
     for log in topic.partitions:
         for _ in range(40):

@@ -1,4 +1,4 @@
-"""What a fetch brought, taken piece by piece."""
+"""Fetched data of a partition, taken piece by piece."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_lone_torn_batch_has_no_next_offset() -> None:
 
 
 def test_what_is_good_before_a_damaged_batch_is_handed_out_first() -> None:
-    """Then the error, and the position has not moved past the damage."""
+    """The error follows, and the position stays before the damage."""
     damaged = bytearray(batch(2, 2))
     damaged[-1] ^= 1
     chunk = chunk_of(batch(0, 2) + bytes(damaged) + batch(4, 1))
@@ -95,7 +95,7 @@ def test_what_is_good_before_a_damaged_batch_is_handed_out_first() -> None:
 
 
 def test_the_checksum_may_be_left_unchecked() -> None:
-    """Who trusts the way saves the time; the records still have to be whole."""
+    """With ``check_crcs`` off the checksum is skipped; records still have to be complete."""
     damaged = bytearray(batch(0, 1))
     damaged[20] ^= 1
     config = ConsumerConfig(check_crc=False)
@@ -110,8 +110,7 @@ def test_bytes_that_are_no_batch_are_refused() -> None:
 
 
 def test_batches_can_be_taken_after_records() -> None:
-    """What is left of a batch whose records were being taken comes first: nothing twice, and
-    nothing left out."""
+    """The rest of a batch that was partly taken as records comes first: no duplicates, no gaps."""
     chunk = chunk_of(batch(0, 3) + batch(3, 3) + batch(6, 1))
     assert offsets(chunk, 1) == [0]
 

@@ -1,4 +1,4 @@
-"""What an application has been given, and what of it it has finished with."""
+"""Which returned records the application has finished with."""
 
 from __future__ import annotations
 

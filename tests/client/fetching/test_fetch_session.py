@@ -1,4 +1,4 @@
-"""What a consumer says in a fetch session, request after request."""
+"""The fetch session of a consumer, request after request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def asked(offset: int, topic_id: bytes = ID) -> RequestedPartition:
-    """What is asked of one partition."""
+    """The fetch parameters of one partition."""
     return RequestedPartition(offset, 1000, 3, topic_id)
 
 
@@ -60,7 +60,7 @@ def test_a_topic_that_was_made_anew_is_another_topic() -> None:
 
 
 def test_a_session_begins_again_after_an_error_or_a_lost_answer() -> None:
-    """What the broker has made of the request is not known."""
+    """After a lost answer the state of the session at the broker is unknown."""
     for code in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
         session = begun()
         session.answered(code, 0)

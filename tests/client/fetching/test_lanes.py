@@ -1,4 +1,4 @@
-"""What moves while a fetch is parked does not wait for it, and neither does anything else."""
+"""Fetches in flight: positions that move while a fetch is parked do not wait for it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def values(consumer: Consumer, count: int) -> list[bytes | None]:
 
 
 async def test_a_seek_is_not_held_up_by_a_parked_fetch(reader: Consumer) -> None:
-    """Nor is one behind it, that comes before its answer."""
+    """Neither the seek nor the one after it waits for the answer of the parked fetch."""
     first, _ = sorted(reader.assignment)
     reader.seek(first, 0)
     assert await values(reader, 2) == [b"a", b"b"]
@@ -116,8 +116,8 @@ async def test_what_two_fetches_bring_is_handed_out_once(broker: str) -> None:
 
 
 def test_what_is_asked_for_from_where_it_is_is_not_missed() -> None:
-    """After a seek the request in flight has an old position; once it is answered all are
-    missing."""
+    """A partition is missed if no fetch in flight asks for its current position, as after a
+    seek."""
     one, other = TopicPartition("t", 0), TopicPartition("t", 1)
     positions = Positions(None, 1024)
     positions.assign([one, other])

@@ -1,4 +1,4 @@
-"""What has been fetched reaches the application, whatever goes wrong while it is handed out."""
+"""Fetched records reach the application, whatever fails while they are returned."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def buffered(consumer: Consumer, *partitions: TopicPartition) -> None:
 
 
 async def test_damage_elsewhere_costs_a_paused_partition_nothing(toy: ToyCluster) -> None:
-    """What was ready for the partition has left the broker's answer, and is nowhere else."""
+    """Records ready for the partition are in no later answer, so they must not be dropped."""
     topic = toy.add_topic("t", 2)
     fill(topic, [b"kept"], 0)
     damaged = bytearray(encode_batch([(1, None, b"x", ())]))

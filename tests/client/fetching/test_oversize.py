@@ -9,7 +9,7 @@ A, B, C = (TopicPartition("t", number) for number in range(3))
 
 
 def test_each_is_asked_for_alone_until_it_has_answered() -> None:
-    """And those that cannot be asked for now are not waited for."""
+    """Suspects that cannot be fetched now are not waited for."""
     oversize = Oversize()
     oversize.suspect(1, [A, B, C])
 

@@ -124,7 +124,7 @@ def test_a_held_partition_waits_for_a_seek() -> None:
 
 
 def test_a_partition_that_failed_is_left_alone_for_a_while() -> None:
-    """And the timer knows when to come back."""
+    """The timer reports when the pause is over."""
     positions = assigned()
     positions.seek(FIRST, 0)
     positions.delay(FIRST, 50)

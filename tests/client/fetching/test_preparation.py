@@ -164,7 +164,7 @@ async def test_a_delivery_is_reported_once_for_a_batch(toy: ToyCluster) -> None:
 
 
 async def test_a_failed_batch_is_reported_with_its_error(toy: ToyCluster) -> None:
-    """Who does not await a delivery learns it here."""
+    """An application that does not await deliveries learns of failures from an interceptor."""
     toy.add_topic("t")
     toy.judge = lambda seen: Fate.SILENCE if seen.api_key is ApiKey.PRODUCE else None
     reports: list[DeliveryReport] = []

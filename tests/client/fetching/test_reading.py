@@ -34,7 +34,7 @@ async def filled(toy: ToyCluster, *values: bytes | None) -> None:
 
 @pytest.mark.requirement("PRD-31")
 async def test_keys_and_values_come_back_as_the_application_wants_them(toy: ToyCluster) -> None:
-    """What is null stays null: a deserializer never sees a tombstone."""
+    """A null stays null: a deserializer never sees a tombstone."""
     await filled(toy, b'{"a":1}', None)
     async with Consumer(
         toy.bootstrap,
@@ -81,7 +81,7 @@ class Watch(ConsumerInterceptor):
 
 
 async def test_interceptors_see_what_is_read_and_what_is_committed(broker: str) -> None:
-    """What one leaves out counts as read: otherwise it would come again for ever."""
+    """Records that an interceptor removes count as read, or they would come again for ever."""
     watch = Watch()
     async with Admin(broker) as admin, Producer(broker) as producer:
         await admin.create_topic(NewTopic("watched", 1, 1))

@@ -1,4 +1,4 @@
-"""Who waits for room in a producer's memory gets it, in the order in which they came."""
+"""Callers that wait for a producer's memory are served in order of arrival."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def silent(seen: Seen) -> Fate | None:
 
 
 async def filled(toy: ToyCluster, producer: Producer) -> asyncio.Task[object]:
-    """Who waits for room, behind a record that is under way."""
+    """Fill the memory; return a send that waits behind a record in flight."""
     toy.judge = silent
     await producer.send("t", bytes(20_000))
     waiting = asyncio.ensure_future(producer.send("t", LARGE))
@@ -135,7 +135,7 @@ async def test_a_producer_that_closes_takes_nothing_from_those_who_wait(toy: Toy
 
 
 async def test_without_acknowledgements_memory_is_bounded_as_well() -> None:
-    """What the kernel has no room for is the producer's still, and is there when it closes."""
+    """Records that the kernel does not take stay in the producer, and are sent at its close."""
     count, settings = 20_000, ProducerConfig(acks=0, memory_bytes_max=1_000_000)
     async with Cluster() as cluster:
         cluster.create_topic("t")

@@ -94,7 +94,7 @@ async def test_a_consumer_goes_on_where_the_new_leaders_past_begins(scene: Scene
 
 @pytest.mark.slow
 async def test_without_a_policy_the_application_hears_of_another_past(scene: Scene) -> None:
-    """What was read is gone: whether that matters only the application can say."""
+    """Records that were read are gone: only the application can say whether that matters."""
     await scene.write(SHARED)
     consumer = await scene.consumer("none")
     await take(consumer, 5)

@@ -1,4 +1,4 @@
-"""What read_committed hides."""
+"""Which batches read_committed hides."""
 
 from __future__ import annotations
 

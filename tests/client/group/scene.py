@@ -57,13 +57,13 @@ def parts(*numbers: int, topic: str = "t") -> tuple[TopicPartition, ...]:
 
 
 def assignment(*numbers: int, topic: str = "t") -> bytes:
-    """What a leader sends."""
+    """An assignment as a leader sends it."""
     owned = [OwnedPartitions(topic, list(numbers))] if numbers else []
     return write_assignment(ConsumerAssignment(owned), 1)
 
 
 def subscription(*topics: str) -> bytes:
-    """What another member sends."""
+    """A subscription as another member sends it."""
     return write_subscription(ConsumerSubscription(list(topics)), 1)
 
 

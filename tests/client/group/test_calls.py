@@ -1,4 +1,4 @@
-"""What an application does with its group, against a real broker."""
+"""An application's calls on its group, against a real broker."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_what_was_handed_out_is_committed_when_the_consumer_is_closed(site
 
 
 class Failed(Exception):
-    """What an application raises while it processes."""
+    """An application's error during processing."""
 
 
 async def test_a_record_whose_processing_fails_is_not_committed(site: Site) -> None:
@@ -142,8 +142,8 @@ async def test_a_commit_within_an_iteration_is_up_to_its_record(site: Site) -> N
 @pytest.mark.requirement("CON-21")
 @pytest.mark.parametrize("offset", [None, 4])
 async def test_an_automatic_commit_takes_back_no_other_one(site: Site, offset: int | None) -> None:
-    """Who commits says that it has finished with what is before that, though it asks for no more
-    yet; a crash after that would repeat what was committed."""
+    """An explicit commit says that the application has finished with what is before it; a crash
+    after that must not repeat those records."""
     (first,) = site.parts(0)
     await site.create()
     await site.fill(10)

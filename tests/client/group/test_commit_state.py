@@ -1,4 +1,4 @@
-"""What a member wants stored, and in which order it is sent."""
+"""Which offsets a member commits, and in which order."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_what_is_forgotten_is_not_committed() -> None:
 
 
 def test_the_interval_begins_with_the_first_question() -> None:
-    """What is handed out by the first poll is done with at the second at the earliest."""
+    """Records of the first poll are finished at the second poll at the earliest."""
     ledger = CommitLedger[str](interval_ms=100)
 
     assert [ledger.due(now_ms) for now_ms in (1_000, 1_099, 1_100, 1_150, 1_200)] == [

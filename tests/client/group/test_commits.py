@@ -147,7 +147,7 @@ async def test_what_can_never_succeed_is_refused_with_its_partition(toy: ToyClus
 
 
 async def test_a_call_ends_when_its_time_is_over(toy: ToyCluster) -> None:
-    """And says what the coordinator has answered last."""
+    """The error contains the coordinator's last answer."""
 
     def judge(seen: Seen) -> ErrorCode | None:
         if seen.api_key is not ApiKey.OFFSET_COMMIT:

@@ -58,7 +58,7 @@ def test_a_heartbeat_without_news_is_short_and_comes_when_the_coordinator_wants_
 
 
 def test_everything_is_told_again_after_a_lost_answer() -> None:
-    """What the coordinator has had of the last one is unknown."""
+    """It is unknown whether the coordinator got the last request."""
     scene = ConsumerScene()
     scene.settle(0)
     scene.wait(1_000)

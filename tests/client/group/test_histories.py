@@ -150,7 +150,7 @@ class History:
         return {}
 
     def check_request(self, request: Any) -> None:
-        """What must be true of whatever is asked."""
+        """Check invariants of every request."""
         member = self.member
         joins = isinstance(request, JoinGroupRequest) or (
             isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == 0

@@ -1,4 +1,4 @@
-"""What a member leaves behind: positions that could not be stored, and the group itself."""
+"""Leaving a group: offsets that could not be committed, and deleting the group."""
 
 from __future__ import annotations
 

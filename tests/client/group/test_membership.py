@@ -82,7 +82,7 @@ async def test_partitions_that_stay_keep_their_positions(site: Site, name: str) 
 @pytest.mark.requirement("CON-11")
 @BOTH
 async def test_a_pattern_finds_topics_that_come_later(site: Site, protocol: dict[str, Any]) -> None:
-    """And drops those that go."""
+    """Topics that are deleted leave the assignment."""
     first, second = f"{site.topic}-a", f"{site.topic}-b"
     await site.create(1, first)
     async with site.consumer(**protocol) as consumer:
@@ -206,7 +206,7 @@ async def test_the_elder_of_two_with_one_instance_id_is_fenced(site: Site) -> No
 
 
 async def test_another_subscription_replaces_the_first(site: Site) -> None:
-    """And no subscription is none."""
+    """An empty subscription unsubscribes."""
     await site.create()
     another = f"{site.topic}-b"
     await site.create(1, another)

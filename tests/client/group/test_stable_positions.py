@@ -54,7 +54,7 @@ def unstable(toy: ToyCluster, count: int) -> None:
 async def test_a_consumer_begins_after_what_a_transaction_is_about_to_store(
     toy: ToyCluster, isolation: Isolation
 ) -> None:
-    """What it has read would be read again, whichever records the next reader wants to see."""
+    """Otherwise records of the open transaction would be read again, at any isolation level."""
     async with consumer_of(toy, isolation) as consumer:
         unstable(toy, 2)
         consumer.assign([WHERE])

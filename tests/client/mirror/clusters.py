@@ -46,7 +46,7 @@ async def copy_all(mirror: Mirror) -> None:
 
 
 async def read(bootstrap: str, topic: str, count: int) -> dict[int, list[Record[bytes, bytes]]]:
-    """So many committed records, by partition; and there are no more."""
+    """Read so many committed records, by partition; fail if there are more."""
     found: dict[int, list[Record[bytes, bytes]]] = {}
     config = {"offset_reset": "earliest", "isolation": Isolation.READ_COMMITTED}
     async with asyncio.timeout(PATIENCE_S), Consumer(bootstrap, **config) as consumer:  # type: ignore[arg-type]

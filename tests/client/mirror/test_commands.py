@@ -93,7 +93,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_commands_of_the_page_are_commands() -> None:
-    """What is copied from a page has to work."""
+    """Commands that a reader copies from the page have to work."""
     lines = [
         line
         for block in blocks("sh")

@@ -79,7 +79,7 @@ async def ends(cluster: Cluster, topic: str) -> list[int]:
 async def test_a_mirror_killed_in_the_middle_leaves_nothing_out(
     source: Cluster, target: Cluster, mode: tuple[str, ...]
 ) -> None:
-    """What it had read and not delivered was nowhere but in its memory."""
+    """Records that were read and not delivered were only in its memory."""
     topic = f"killed-{len(mode)}"
     source.create_topic(topic, 2)
     values = [b"%d" % number for number in range(ALL)]
@@ -119,8 +119,8 @@ async def slowly(source: Cluster, topic: str, values: list[bytes]) -> None:
 async def test_a_mirror_process_is_a_member_of_a_group_at_its_source(
     source: Cluster, target: Cluster
 ) -> None:
-    """So whatever shows groups, their lag and their members shows mirrors, and nothing but reading
-    is asked of the source."""
+    """Tools that show groups, lag and members then show mirrors too, and a mirror needs only read
+    access at the source."""
     topic, group = "as-a-group", "as-a-group.west"
     source.create_topic(topic, 2)
     await fill(source.bootstrap_servers, topic, [b"%d" % number for number in range(100)])

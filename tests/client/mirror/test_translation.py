@@ -32,7 +32,7 @@ def test_an_offset_within_a_run_is_found_exactly() -> None:
 
 
 def test_an_offset_behind_all_runs_is_the_end_of_the_last() -> None:
-    """What comes behind it was copied behind it."""
+    """Later records are copied behind it."""
     notes = Notes([note(1, Run(0, 10, 0, 10))])
 
     assert notes.find(WHERE, 500) == ("west.orders", 10)
@@ -60,7 +60,7 @@ def test_what_was_copied_twice_is_found_where_it_is_second() -> None:
 
 
 def test_notes_survive_the_way_through_a_topic() -> None:
-    """They are read by other versions and other programs."""
+    """Other versions and other programs read the notes."""
     one = note(12, Run(1, 2, 3, 4))
 
     assert read_note(note_key(one), note_value(one)) == one

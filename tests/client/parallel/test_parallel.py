@@ -85,7 +85,7 @@ async def test_one_slow_key_does_not_fill_the_memory(broker: str) -> None:
 
 
 async def test_a_cancelled_run_commits_what_is_done_and_nothing_else(broker: str) -> None:
-    """What was in work is done again by the next one."""
+    """Records in progress are done again by the next run."""
     await fill(broker, "par-cancel", 90)
     ledger = Ledger(90)
     hanging = asyncio.Event()
@@ -114,7 +114,7 @@ async def test_a_cancelled_run_commits_what_is_done_and_nothing_else(broker: str
 
 
 async def test_a_consumer_that_is_closed_ends_its_run(broker: str) -> None:
-    """And what is in work at that moment is done and counts."""
+    """Records in progress at that moment are completed and committed."""
     await fill(broker, "par-close", 30)
     ledger = Ledger(30)
     begun, go_on = asyncio.Event(), asyncio.Event()

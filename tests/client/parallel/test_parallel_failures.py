@@ -1,4 +1,4 @@
-"""What becomes of records that their handlers fail on, in parallel runs on a real broker."""
+"""How parallel runs treat records whose handlers fail, on a real broker."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_the_ordering_says_what_may_be_in_work_at_once(
 
 
 def test_the_next_of_a_key_begins_when_the_one_before_is_done() -> None:
-    """And not when another one is."""
+    """The end of another key's record does not start it."""
     made = lanes(["a1", "b1", "a2", "b2"])
     a1, b1 = begun(made)
 
@@ -76,7 +76,7 @@ def test_the_same_key_in_two_partitions_is_two_keys() -> None:
 
 
 def test_the_position_stays_before_the_first_record_that_is_not_done() -> None:
-    """What is done after it is in the metadata, for the next one who has the partition."""
+    """Records done after it are noted in the metadata, for the next owner of the partition."""
     made = lanes(["a1", "b1", "c1", "d1"])
     a1, b1, c1, _d1 = begun(made)
     made.finish(b1)
@@ -179,7 +179,7 @@ def test_a_partition_is_paused_while_its_window_is_full() -> None:
 
 
 def test_nothing_more_begins_of_what_is_given_up() -> None:
-    """What runs may end and count until the partition is gone."""
+    """Records in progress may end and count until the partition is gone."""
     made = lanes(["a1", "a2", "b1", "c1"])
     a1, b1, c1 = begun(made)
     made.retry(c1, at_ms=0)
@@ -256,7 +256,8 @@ class Story:
             ), "two of one lane at once"
 
     def _repeatable(self) -> set[int]:
-        """What may be done again in this life: all that the stored position does not cover."""
+        """Records that may be repeated in this life: all that the stored position does not
+        cover."""
         if self.stored is None:
             return set(self.log)
         covered = decode_done(self.stored.offset, self.stored.metadata)
@@ -276,12 +277,12 @@ class Story:
 
     @property
     def repeated(self) -> set[int]:
-        """What the next life does though it was done, and stored after that."""
+        """Records that the next life repeats although they were done and stored."""
         return self._repeatable() & self.safe
 
     @property
     def skipped(self) -> set[int]:
-        """What the stored position covers though it was never done."""
+        """Records that the stored position covers although they were never done."""
         return set(self.log) - self._repeatable() - set(self.done)
 
 

@@ -48,7 +48,7 @@ def address() -> Iterator[str]:
 async def test_a_client_that_was_started_and_dropped_is_told_of_once(
     toy: ToyCluster, name: str
 ) -> None:
-    """What it had in memory may be lost, and nothing else says so."""
+    """Records in its memory may be lost, and no other message says so."""
 
     with told() as warned:
         await getattr(ottla, name)(toy.bootstrap).start()
@@ -81,7 +81,8 @@ async def test_nothing_is_told_of_a_client_that_was_closed_or_never_ran(
 
 @CLIENTS
 def test_a_blocking_client_is_told_of_itself(address: str, name: str) -> None:
-    """And not the one behind it, which the application has never seen."""
+    """The warning names the blocking client, not the one inside, which the application never
+    saw."""
     client = getattr(sync, name)(address)
     client.start()
     hidden, run = client._client, client._loop.run

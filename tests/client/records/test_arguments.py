@@ -115,7 +115,7 @@ async def test_settings_are_checked_when_a_client_is_made(
 
 @pytest.mark.parametrize("bootstrap", ["http://h:9092", "PLAINTEXT://h:9092", "a b:9092", "h/x"])
 async def test_an_address_has_neither_protocol_nor_path(bootstrap: str) -> None:
-    """They would be looked up as names, and be out of reach."""
+    """They would be resolved as host names, and fail as unreachable."""
     with pytest.raises(ValueError, match="is no broker address"):
         ottla.Producer(bootstrap)
 
@@ -272,7 +272,7 @@ async def test_partitions_of_a_table_are_numbers(toy: ToyCluster) -> None:
 
 
 def test_the_blocking_clients_say_the_same() -> None:
-    """They are the same code behind, but for what is wrapped for them."""
+    """The blocking clients share the code, except for wrapped arguments."""
     wrong: Any = 5
     with pytest.raises(ValueError, match="linger_ms is 0 or more"):
         ottla.sync.Producer(HERE, linger_ms=-1)

@@ -45,7 +45,7 @@ ROWS = [
 
 @pytest.mark.parametrize("rows", ROWS)
 def test_no_batch_becomes_larger_than_its_limit(rows: Rows) -> None:
-    """What a broker refuses as too large would have to be split and sent again."""
+    """A batch that the broker refuses as too large would have to be split and sent again."""
     part = part_within(rows, 1, LIMIT_BYTES - BATCH_OVERHEAD_BYTES)
 
     assert 1 < part.record_count < rows.count - 1

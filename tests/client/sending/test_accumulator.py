@@ -34,7 +34,7 @@ def put(
 
 
 def collect(accumulator: Accumulator, now_ms: float) -> dict[int, list[Batch]]:
-    """What goes out when broker 1 leads everything and has room."""
+    """Batches that leave when broker 1 leads all partitions and has room."""
     return accumulator.collect(now_ms, lambda _: 1, lambda _: True).by_node
 
 
@@ -97,7 +97,7 @@ def test_a_flush_lets_everything_go() -> None:
 
 
 def test_a_request_that_goes_anyway_takes_the_other_partitions_along() -> None:
-    """They would cost a request of their own a few milliseconds later."""
+    """Alone, they would need another request a few milliseconds later."""
     accumulator = Accumulator(LIMITS)
     put(accumulator, FIRST, at=0)
     put(accumulator, SECOND, at=9)
@@ -171,7 +171,7 @@ def test_open_batches_take_nothing_of_what_somebody_waits_for() -> None:
 
 
 def test_many_that_come_together_are_a_batch_of_their_own() -> None:
-    """They are encoded as they came, in their place between what came before and after."""
+    """Records of one call are encoded as one batch, in order between earlier and later ones."""
     accumulator = Accumulator(LIMITS)
     put(accumulator)
     rows = ValueRows([VALUE] * 3, 7)
@@ -297,7 +297,7 @@ def test_batches_expire_from_the_last_progress_on_where_that_counts() -> None:
 
 
 def test_batches_off_the_wire_expire_and_those_on_it_do_not() -> None:
-    """What is on the wire may be answered any moment; its own time limit ends it."""
+    """A batch in flight may be answered any moment; the request timeout ends it."""
     accumulator = Accumulator(LIMITS)
     put(accumulator, FIRST, at=0)
     put(accumulator, SECOND, at=5)

@@ -30,7 +30,7 @@ def config(**changes: Any) -> ProducerConfig:
 
 
 def stored(topic: ToyTopic, partition: int = 0) -> list[Record]:
-    """What the partition holds."""
+    """The records in the partition's log."""
     log = topic.partitions[partition]
     return [
         record for batch in iterate_batches(log.read(0, 1 << 30)) for record in read_records(batch)

@@ -210,7 +210,7 @@ async def change(cluster: ClusterClient) -> None:
 async def test_a_change_that_never_reached_the_controller_was_not_sent(
     toy: ToyCluster, *, is_deaf: bool
 ) -> None:
-    """So it can be made again."""
+    """The error allows the caller to repeat the change."""
     node = mute_leader(toy, is_deaf=is_deaf)
     cluster = cluster_of(toy)
     await cluster.refresh()

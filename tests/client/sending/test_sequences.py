@@ -74,7 +74,7 @@ def test_a_partition_whose_epochs_are_used_up_needs_a_fresh_producer_id() -> Non
 
 
 def test_other_partitions_keep_counting_while_a_fresh_id_is_asked_for() -> None:
-    """They are numbered under the old one until they need another themselves."""
+    """Their batches are numbered under the old id until they need another themselves."""
     sequences = numbered()
     sequences.assign(FIRST, 1)
     sequences.assign(SECOND, 1)

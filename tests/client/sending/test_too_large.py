@@ -55,7 +55,7 @@ async def stored(cluster: ottla.Cluster, where: TopicPartition) -> list[bytes]:
 async def test_single_records_go_in_smaller_batches_in_their_order(
     small: ottla.Cluster, where: TopicPartition
 ) -> None:
-    """Who sends small records has no reason to know what a topic thinks of their batch."""
+    """An application that sends small records need not know the topic's limit for batches."""
     async with ottla.Producer(small.bootstrap_servers, linger_ms=50) as producer:
         waiting = [await producer.send(where.topic, value) for value in VALUES]
         delivered = [await delivery for delivery in waiting]

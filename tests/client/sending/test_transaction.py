@@ -59,7 +59,7 @@ def opened(version: int, *partitions: TopicPartition) -> ProducerTransaction:
 
 
 def test_version_1_announces_a_partition_before_its_first_batch() -> None:
-    """And all that have come together, in one request."""
+    """All partitions that are new are announced in one request."""
     machine = ready(1)
     machine.begin()
     machine.parts.admit(SECOND)
@@ -297,7 +297,7 @@ def test_errors_of_a_transaction_that_is_being_aborted_are_no_news() -> None:
 
 
 def test_of_many_answers_the_worst_one_counts() -> None:
-    """And it is named: OPERATION_NOT_ATTEMPTED would only say that there is another."""
+    """OPERATION_NOT_ATTEMPTED would only say that there is another error."""
     machine = ready(1)
     machine.begin()
     machine.parts.admit(FIRST)

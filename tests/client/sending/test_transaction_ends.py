@@ -221,7 +221,7 @@ def test_a_transactional_id_implies_idempotence(changes: dict[str, Any], expecte
 
 
 async def test_a_producer_without_the_id_has_no_transactions(toy: ToyCluster) -> None:
-    """And with it, as a keyword or in the settings, it has."""
+    """With an id, by keyword or settings, the same producer has transactions."""
     async with Producer(toy.bootstrap) as producer:
         with pytest.raises(TransactionMisuse, match="no transactional_id"):
             await producer.init_transactions()

@@ -53,7 +53,7 @@ def test_version_1_renews_its_epoch_where_a_number_may_be_in_a_log(was_numbered:
 def test_positions_that_are_lost_on_their_way_cannot_join_the_next_transaction(
     version: int, is_commit: bool
 ) -> None:
-    """They would take the place of newer ones: records are read twice, or never (T-12)."""
+    """They would overwrite newer positions: records are read twice, or never (T-12)."""
     machine = opened(version)
     machine.parts.send_offsets(OFFSETS)
     ask = machine.advance(unresolved=True)

@@ -305,7 +305,7 @@ async def test_a_record_that_runs_out_of_time_ends_its_transaction(cluster: ToyC
 
 
 async def test_after_an_error_nothing_more_is_sent(cluster: ToyCluster) -> None:
-    """What waits behind the refused batch fails with the reason; it would be aborted anyway."""
+    """Records behind the refused batch fail with its error; they would be aborted anyway."""
     async with producer_of(cluster, linger_ms=10_000) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()

@@ -70,7 +70,7 @@ async def test_a_lost_request_changes_nothing(cluster: ToyCluster, key: ApiKey, 
 async def test_a_coordinator_that_is_elsewhere_or_busy_is_asked_again(
     cluster: ToyCluster, code: ErrorCode
 ) -> None:
-    """None of it reaches the application. A coordinator that has moved is looked for first."""
+    """The application sees no error. A coordinator that has moved is looked up first."""
     refused: set[ApiKey] = set()
 
     def judge(seen: Seen) -> ErrorCode | None:

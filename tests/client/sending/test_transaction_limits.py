@@ -1,4 +1,4 @@
-"""What transactions do not promise, shown; docs/transactions.md says so."""
+"""The limits of transactions that docs/transactions.md lists, each shown by a test."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def transact(bootstrap: str, *records: tuple[bytes, bytes, int]) -> None:
 async def read(
     bootstrap: str, *partitions: int, start: int | None = None
 ) -> list[tuple[bytes | None, bytes | None]]:
-    """What a reader of committed records gets from there on, without filler."""
+    """Records that a reader of committed records gets from there on, without filler."""
     wanted = [TopicPartition("t", number) for number in partitions or (0,)]
     found = []
     config = ConsumerConfig(isolation=Isolation.READ_COMMITTED, offset_reset="earliest")

@@ -1,4 +1,4 @@
-"""What an application passes wrongly within a transaction, and a defect there, end nothing else."""
+"""A wrong argument or a defect within a transaction ends only that call or transaction."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ async def test_a_commit_waits_for_every_acknowledgement(cluster: ToyCluster) -> 
 async def test_an_abort_drops_what_waits_and_awaits_what_is_on_its_way(
     cluster: ToyCluster,
 ) -> None:
-    """What is dropped fails by name, and EndTxn comes behind the last answer."""
+    """Dropped records fail with an error that says so, and EndTxn follows the last answer."""
     ended: list[ApiKey] = []
     async with producer_of(cluster, linger_ms=10_000) as producer:
         await producer.init_transactions()

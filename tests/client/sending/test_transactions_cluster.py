@@ -44,7 +44,7 @@ def addresses(brokers: Brokers) -> str:
 
 
 async def visible(brokers: Brokers, partition: int) -> list[bytes | None]:
-    """What a reader of committed records gets now."""
+    """Records that a reader of committed records gets now."""
     where = TopicPartition("t", partition)
     found: list[bytes | None] = []
     config = ConsumerConfig(isolation=Isolation.READ_COMMITTED, offset_reset="earliest")
@@ -71,7 +71,7 @@ async def create(brokers: Brokers, *assignment: list[int]) -> None:
 
 
 async def shown(brokers: Brokers, partition: int) -> list[bytes | None]:
-    """What committed readers see of it, as soon as they see anything, within two minutes."""
+    """Committed records of the partition, as soon as there are any, within two minutes."""
     deadline = asyncio.get_running_loop().time() + 120
     while not (found := await visible(brokers, partition)):
         if asyncio.get_running_loop().time() > deadline:

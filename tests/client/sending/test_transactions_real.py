@@ -78,7 +78,7 @@ async def test_what_is_committed_is_seen_and_nothing_else(broker: str, admin: Ad
 
 @pytest.mark.requirement("TXN-29")
 async def test_nothing_is_seen_before_the_commit(broker: str, admin: Admin) -> None:
-    """And all of it after, in both partitions."""
+    """After the commit all records are visible, in both partitions."""
     await admin.create_topic(NewTopic("tx-hidden", 2))
     partitions = [TopicPartition("tx-hidden", number) for number in range(2)]
     async with Producer(broker, transactional_id="tx-hidden") as producer:
@@ -94,7 +94,7 @@ async def test_nothing_is_seen_before_the_commit(broker: str, admin: Admin) -> N
 
 @pytest.mark.requirement("TXN-02", "TXN-03", "TXN-04", "TXN-13")
 async def test_a_successor_ends_what_its_predecessor_left(broker: str, admin: Admin) -> None:
-    """And the predecessor never writes again."""
+    """The predecessor can never write again."""
     await admin.create_topic(NewTopic("tx-heir", 1))
     async with Producer(broker, transactional_id="tx-heir") as old:
         await old.init_transactions()

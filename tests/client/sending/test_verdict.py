@@ -1,4 +1,4 @@
-"""What a broker's answer to a batch means."""
+"""Deciding what a broker's answer to a batch means."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_idempotence_refuses_settings_that_break_it(conflict: dict[str, str]) ->
 
 
 def test_a_whole_file_of_a_java_consumer_is_understood() -> None:
-    """Who moves from another client brings its settings along."""
+    """A user who moves from another client brings its settings along."""
     config = ConsumerConfig.from_properties(
         {
             "bootstrap.servers": "127.0.0.1:9092",

@@ -206,7 +206,7 @@ def test_an_end_that_does_not_come_is_not_waited_for_for_ever(broker: str, topic
 
 
 def test_a_topic_that_is_not_there_is_one_sentence(broker: str, topic: str) -> None:
-    """And names the option, also for a partition that is not."""
+    """The error names the option, also for a missing partition."""
     quick = {"fetchOffset.retryIntervalMs": 1}
 
     with pytest.raises(ValueError, match="option subscribe names topic 'nowhere', which does not"):
@@ -222,7 +222,7 @@ def test_a_topic_that_is_not_there_is_one_sentence(broker: str, topic: str) -> N
 
 
 def test_a_start_beyond_the_end_is_one_sentence(broker: str, topic: str) -> None:
-    """And not an empty frame."""
+    """An empty frame would hide the mistake."""
     fill(broker, topic, 9)
 
     with pytest.raises(ValueError, match="read from offset 7 to 3: the start lies beyond the end"):

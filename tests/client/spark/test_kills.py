@@ -51,13 +51,13 @@ def job_of(servers: str, folder: Path, name: str, *, limit: int, master: str = L
 
 
 def copies_of(job: Job) -> Copies:
-    """What there is in the end."""
+    """The copies at the end."""
     settle(job.servers, job.target, range(PARTITIONS))
     return Copies(in_topic(job.servers, job.target), in_files(job.folder / "parquet"))
 
 
 def exact(count: int) -> Copies:
-    """What there has to be."""
+    """The expected copies."""
     return Copies(expected(count), expected(count))
 
 

@@ -1,4 +1,4 @@
-"""What is read next: offsets in, offsets out."""
+"""Planning the next offsets of a query, as pure functions."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_new_partition_that_has_lost_its_beginning_is_a_loss() -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 10, 99, 100, 1_000])
 def test_a_limit_is_shared_out_in_proportion(limit: int) -> None:
-    """And no partition that has anything starves."""
+    """No partition with records starves."""
     start = place({A0: 0, A1: 0, B0: 5})
     end, _ = advanced(start, limits(a0=90, a1=10, b0=5), IDS)
 

@@ -165,7 +165,7 @@ async def test_a_task_waits_for_a_broker_that_is_restarted(toy: ToyCluster) -> N
 
 @pytest.mark.parametrize("fails", [True, False])
 async def test_a_leader_with_another_past_is_a_loss(toy: ToyCluster, fails: bool) -> None:
-    """What was read already is not in its log, and what is there instead was never read."""
+    """Records that were read are not in its log, and those there instead were never read."""
     topic = toy.add_topic("t")
     put(topic, 0, 4)
     log = topic.partitions[0]
@@ -225,7 +225,7 @@ async def test_a_topic_made_anew_is_not_read_in_place_of_the_old_one(
 
 
 async def test_a_worker_that_knew_the_old_topic_reads_the_new_one(toy: ToyCluster) -> None:
-    """What its consumer remembers is no reason to believe in a loss."""
+    """The position that its consumer remembers must not look like a loss."""
     put(toy.add_topic("t"), 0, 1)
     shelf, options = Shelf(), options_of(toy)
     for count in (1, 5):

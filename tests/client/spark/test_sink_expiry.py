@@ -30,7 +30,7 @@ SETTINGS = {"offsets.retention.check.interval.ms": "60000", "log.retention.ms": 
 
 
 def plan(checkpoint: Path, batch_id: int, *, age_s: float = 0) -> None:
-    """What Spark does before the first attempt at a micro-batch, so long ago."""
+    """Write the checkpoint files of Spark before the first attempt at a micro-batch, so old."""
     offsets = checkpoint / "offsets"
     offsets.mkdir(parents=True, exist_ok=True)
     (offsets / str(batch_id)).touch()

@@ -1,4 +1,4 @@
-"""What becomes of a micro-batch that may have been written before."""
+"""Deciding how to treat a micro-batch that may have been written before."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_batch_that_is_written_needs_nothing() -> None:
 
 
 def test_other_rows_than_before_are_refused_as_nondeterminism() -> None:
-    """What is committed cannot be taken back, and rows that moved to it would be lost."""
+    """Committed rows cannot be taken back, and rows that moved to that task would be lost."""
     parts = [part(0, Outcome.SAME, THIS), part(1, Outcome.OTHER, THIS)]
 
     with pytest.raises(WriteRefused, match=r"task 1 .* nondeterministic"):

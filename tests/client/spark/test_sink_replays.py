@@ -40,7 +40,7 @@ class Query:
         return TaskId(self._name, number, batch_id)
 
     def write(self, batch_id: int, number: int, values: Sequence[bytes]) -> Written:
-        """What one task does."""
+        """Write one task."""
         return write_once(self.options, self.task(number, batch_id), batches(number, values))
 
     def write_all(self, batch_id: int, rows: Rows) -> list[Written]:
@@ -67,7 +67,7 @@ class Query:
         run(commit())
 
     def entry(self, number: int) -> Entry | None:
-        """What the task's ledger says."""
+        """The entry in the task's ledger."""
 
         async def ask() -> Entry | None:
             async with connected(self.options) as cluster:
@@ -77,7 +77,7 @@ class Query:
         return run(ask())
 
     def committed(self, *, settled: Sequence[int] = range(3)) -> dict[int, list[bytes | None]]:
-        """What readers see, where no transaction is to be open any more."""
+        """Committed records; no transaction may be open any more."""
         settle(self._broker, self.topic, settled)
         return in_topic(self._broker, self.topic)
 
@@ -170,7 +170,7 @@ def test_a_fenced_attempt_fails_by_itself(query: Query) -> None:
 
 
 def test_other_rows_in_a_replay_are_refused_and_nothing_is_added(query: Query) -> None:
-    """What is committed cannot be taken back."""
+    """Committed rows cannot be taken back."""
     query.die_after_task_0(0, FIRST)
 
     told = query.write_all(0, {0: [b"b", b"a", b"c"], 1: [b"d"], 2: []})
@@ -283,7 +283,7 @@ def test_brokers_that_make_no_topics_are_told_with_their_setting() -> None:
 
 
 def test_a_row_that_is_too_large_is_told_with_the_option(broker: str, query: Query) -> None:
-    """And is written once that allows it."""
+    """With a larger limit the row is written."""
     row = bytes(5_000)
     place = {"kafka.max.request.size": "4000"}
     short = Query(broker, query.topic, query.topic, **place)

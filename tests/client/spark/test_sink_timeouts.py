@@ -66,7 +66,7 @@ def test_what_was_open_for_too_long_is_not_committed(cluster: ottla.Cluster) -> 
 def test_a_task_that_is_too_slow_cannot_write_outside_of_its_transaction(
     cluster: ottla.Cluster,
 ) -> None:
-    """What it sends after the end of its transaction belongs to none."""
+    """Records sent after the end of the transaction would belong to none."""
     query = query_in(cluster, "slow")
     slow = OnceTask(query.options, query.task(0, 0))
     run(slow.open())

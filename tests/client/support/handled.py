@@ -1,4 +1,4 @@
-"""What parallel runs are tried on: records with keys, a member that reads them, and a ledger."""
+"""Support for tests of parallel runs: records with keys, a member that reads them, and a ledger."""
 
 from __future__ import annotations
 

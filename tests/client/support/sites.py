@@ -172,7 +172,7 @@ class Apaches:
         return self._relays[profile]
 
     def taken_refusals(self) -> list[str]:
-        """What clients have asked of any profile that does not serve it, since the last call."""
+        """Refused requests at all profiles since the last call."""
         return [one for relays in self._relays.values() for one in relays.taken_refusals()]
 
     def cluster(self, version: str, brokers: int = 1, name: str = "") -> ApacheCluster:

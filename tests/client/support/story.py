@@ -98,5 +98,5 @@ async def started(ports: Ports, make: Callable[[], Client]) -> Client:
 
 
 def environment_of(ports: Ports) -> Environment:
-    """What a client needs of the world."""
+    """The environment of a client in the simulated world."""
     return Environment(ports.net, ports.clock, ports.random)

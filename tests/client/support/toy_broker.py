@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Fate(Enum):
-    """What becomes of a request instead of being served."""
+    """What happens to a request instead of being served."""
 
     DROP_BEFORE = "the connection goes before the request takes effect"
     DROP_AFTER = "the connection goes after the request took effect"
@@ -77,7 +77,7 @@ Judge = "Callable[[Seen], Fate | ErrorCode | None]"
 
 @dataclass
 class ToyCluster:
-    """What all toy brokers share."""
+    """State that all toy brokers share."""
 
     net: Net
     topics: dict[str, ToyTopic] = field(default_factory=dict)

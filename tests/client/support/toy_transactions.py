@@ -62,7 +62,7 @@ EPOCH_RAISING_VERSION = 5
 
 @dataclass
 class ToyTransaction:
-    """What is known of one transactional id. ``ended``: how the last transaction did."""
+    """State of one transactional id. ``ended``: the outcome of the last transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -256,7 +256,7 @@ class ToyTransactions:
         known.offsets.clear()
 
     def judge_produce(self, request: ProduceRequest, version: int) -> ErrorCode:
-        """What a partition's leader asks the coordinator before the first batch."""
+        """The verification that a leader requests before the first batch."""
         transactional_id = request.transactional_id
         if transactional_id is None:
             return ErrorCode.NONE

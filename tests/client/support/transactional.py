@@ -1,4 +1,4 @@
-"""What tests of transactions share: clusters of both versions, and transactions of one record."""
+"""Support for tests of transactions: clusters of both versions, and one-record transactions."""
 
 from __future__ import annotations
 

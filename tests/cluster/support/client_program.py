@@ -237,7 +237,7 @@ async def read_alone(site: Site) -> None:
 
 
 def weigh() -> dict[str, int]:
-    """What the process holds."""
+    """Tasks, memory, descriptors and threads of the process."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return {

@@ -1,4 +1,4 @@
-"""What is run on the client's host: a cluster under load whose network is cut and healed.
+"""Program on the client's host: a cluster under load whose network is cut and healed.
 
 ``python -m tests.cluster.support.cuts OWNER ROUNDS SEED FOLDER`` prints the number of acknowledged
 records in its last line. It ends with status 0 only if nothing failed.

@@ -80,11 +80,11 @@ class Network:
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
     def namespace(self, host: str) -> str:
-        """What the host's namespace is called."""
+        """Name of the host's network namespace."""
         return f"{self._prefix}{host}"
 
     def launcher(self, host: str) -> list[str]:
-        """What to put before a command to run it there."""
+        """Command prefix that runs a command there."""
         return ["ip", "netns", "exec", self.namespace(host)]
 
     def cut(self, source: str, destination: str) -> None:

@@ -51,7 +51,7 @@ class Plan(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What has happened, for people."""
+    """Result of a run, for the report."""
 
     seconds: float
     transactions: int

@@ -70,7 +70,7 @@ class Watch:
         return [one for one in self.answers if begun <= one.sent <= ended]
 
     def codes(self, begun: float, ended: float) -> set[int | str]:
-        """What was answered to what was sent in that time."""
+        """Answers to requests that were sent in that time."""
         return {one.said for one in self.between(begun, ended)}
 
     def first(self, said: int, after: float) -> float:
@@ -79,7 +79,7 @@ class Watch:
         return times[0] - after if times else -1.0
 
     def tale(self, begun: float) -> str:
-        """What was answered from when on, in seconds since a moment."""
+        """Answers and their times, in seconds since a moment."""
         told, last = [], None
         for one in self.answers:
             if one.said != last:

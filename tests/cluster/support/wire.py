@@ -25,7 +25,7 @@ SILENCE = (OSError, EOFError, TimeoutError)
 
 
 class Told(NamedTuple):
-    """What a broker believes of one partition."""
+    """A broker's view of one partition."""
 
     leader: int
     leader_epoch: int
@@ -38,7 +38,7 @@ class Told(NamedTuple):
 
 
 class View(NamedTuple):
-    """What a broker believes of the cluster and of one topic."""
+    """A broker's view of the cluster and of one topic."""
 
     controller_id: int
     broker_ids: frozenset[int]

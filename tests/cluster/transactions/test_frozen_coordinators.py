@@ -117,7 +117,7 @@ def position_of_many(group_id: str) -> Question:
 
 
 def added_again(producer: Producer) -> Question:
-    """What is part of the transaction already: answered from memory."""
+    """Add a partition that is part of the transaction already: answered from memory."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id,
         v3_and_below_producer_id=producer.producer_id,
@@ -210,7 +210,7 @@ async def go_on_elsewhere(cluster: RealCluster, old: Place) -> None:
 
 
 async def asked_again(client: RawClient, question: Question) -> list[Told]:
-    """What the woken broker says to the question that it was sent, and then."""
+    """The woken broker's answers to the earlier request and to a new one."""
     version, request, read = question
     told: list[Told] = []
     try:

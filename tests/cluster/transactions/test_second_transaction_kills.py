@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def kill_at(folder: Path, points: Sequence[Point], *, reads_each: bool) -> SecondSteps:
-    """What is committed is read after each point or, which takes less time, after all of them."""
+    """Committed records are read after each point or, which takes less time, after all of them."""
     with RealCluster(folder, fresh_place(), options=OPTIONS) as cluster:
         cluster.create_topic(TARGET, TARGETS)
         cluster.create_topic(SOURCE, 2)

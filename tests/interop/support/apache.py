@@ -70,7 +70,7 @@ class Node(NamedTuple):
 
 
 class Faults:
-    """What can be done to a process."""
+    """Faults of a broker process."""
 
     def __init__(self, cluster: ApacheCluster) -> None:
         self._cluster = cluster

@@ -204,7 +204,7 @@ class Crew:
         return asyncio.run(ask())
 
     def explained(self) -> str:
-        """What the broker has to say of the group, for a failure."""
+        """The broker's description of the group, for a failure."""
         command = [sys.executable, "-m", "ottla", "groups", "explain", self.name]
         command += ["--bootstrap", self.address]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)

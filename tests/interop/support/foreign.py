@@ -23,7 +23,7 @@ STEP_TIMEOUT_S = 120
 
 
 class Capabilities(NamedTuple):
-    """What a client cannot do, whatever the broker; all else is demanded of it."""
+    """Features that a client lacks with any broker; all others are required of it."""
 
     without_steps: frozenset[str] = frozenset()
     without_codecs: frozenset[str] = frozenset()

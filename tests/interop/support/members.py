@@ -66,7 +66,7 @@ class Member:
 
     @property
     def held(self) -> set[Partition]:
-        """What it believes to hold now."""
+        """Partitions that it believes to have now."""
         now: set[Partition] = set()
         for event in list(self.events):
             changed = {(topic, number) for topic, number in event.get("partitions", ())}

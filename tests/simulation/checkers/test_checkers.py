@@ -135,7 +135,7 @@ def test_losing_an_early_record_and_keeping_a_late_one_is_a_hole() -> None:
 
 
 def test_retention_may_remove_the_beginning() -> None:
-    """What is below the log start was removed on purpose."""
+    """Records below the log start were removed on purpose."""
     story = Story()
     story.acked(b"a", 0)
     story.acked(b"b", 1)

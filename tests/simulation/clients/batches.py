@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
     @property
     def identity(self) -> tuple[int, ...]:
-        """What stays the same whatever records are taken out of it."""
+        """Key of the batch that stays the same whichever records compaction removes."""
         return self.base_offset, self.producer_id, self.producer_epoch, self.base_sequence
 
 

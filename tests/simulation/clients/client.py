@@ -1,4 +1,4 @@
-"""What simulated clients share: finding the broker again and again, and small questions to it.
+"""Base of simulated clients: reconnects to the broker and sends single requests.
 
 A minimal Kafka client that has nothing to do with ``ottla.client``. Each instance picks versions
 from its own random source, so that a run mixes old and new clients.

@@ -141,7 +141,7 @@ async def take_stock(client: Client, partition: Partition) -> None:
 
 
 async def _read_all(client: Client, partition: Partition, start: int, end: int) -> FinalLog | None:
-    """None if the start is not there any more."""
+    """Read to the end; None if the start has been removed."""
     records: list[tuple[int, bytes]] = []
     position = start
     while position < end:

@@ -31,7 +31,7 @@ WALL_ORIGIN_MS = 1_750_000_000_000
 
 
 class Route(Protocol):
-    """What the ensemble needs to know of the network."""
+    """The network as the ensemble needs it."""
 
     def delay_s(self, source: str, target: str) -> float: ...
 

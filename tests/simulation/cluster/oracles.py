@@ -1,4 +1,4 @@
-"""What must hold at every moment, seen from inside the brokers and the store.
+"""Invariants that must hold at every moment, checked inside the brokers and the store.
 
 ``Watchman.look`` is called every tenth of a virtual second, ``on_commit`` at every transaction of
 the store. Each violation is reported once.
@@ -48,7 +48,7 @@ class Cluster:
                 yield node_id, node, broker
 
     def state(self, topic: str, partition: int) -> StatePayload | None:
-        """What the store has now."""
+        """The partition's state in the store."""
         node = self.tree.nodes.get(paths.state(topic, partition))
         return None if node is None else _parsed(node.data)
 
@@ -62,7 +62,7 @@ class Cluster:
         return None
 
     def topics(self) -> Mapping[str, paths.TopicPayload]:
-        """What the store has now, by name."""
+        """The topics in the store, by name."""
         found = {}
         for name in self.tree.children(paths.TOPICS):
             payload = paths.parse_topic(self.tree.nodes[paths.topic(name)].data)
@@ -121,7 +121,7 @@ class Cluster:
         return not self.missing(but)
 
     def unknown_to(self, node: Node, image: MetadataImage) -> list[str]:
-        """What a broker does not know of the partitions, or knows otherwise than the store."""
+        """Partitions that a broker does not know, or knows otherwise than the store."""
         found = []
         for name, number in self.partitions():
             stored, known = self.state(name, number), image.partition(name, number)

@@ -154,7 +154,7 @@ class ClusterRun:
         )
 
     def _judge(self) -> list[str]:
-        """What the clients' history says."""
+        """Judge the history of the clients."""
         return judge_cluster(self.history, clean=not self.options.unclean)
 
     def _complaints(self) -> list[str]:
@@ -273,7 +273,7 @@ class ClusterRun:
     # ---- the end ----
 
     async def _restart_all(self, chaos: Ambushes) -> None:
-        """What the chaos left in memory must not be what recovery rests on."""
+        """Restart all brokers, so that recovery does not rest on memory that the chaos left."""
         ending = self.random.choice(ENDINGS)
         if ending == "kill all" and chaos.is_weak:
             ending = "rolling"
@@ -315,7 +315,7 @@ class ClusterRun:
         return self.start_client("probe-{}-{}".format(*partition), write)
 
     def disagreements(self) -> list[str]:
-        """What is not as it should be when all is calm."""
+        """Differences between brokers and store when all is calm."""
         found = self.cluster.missing()
         for node_id, node in self.cluster.nodes.items():
             broker = self.cluster.brokers.get(node_id)

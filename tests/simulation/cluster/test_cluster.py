@@ -49,7 +49,7 @@ def test_a_cluster_keeps_its_promises_under_chaos(first: int) -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, SOAK_BLOCK))
 def test_a_cluster_keeps_its_promises_in_many_more_worlds(first: int) -> None:
-    """What one seed in a hundred finds."""
+    """Many more seeds, for failures that one seed in a hundred finds."""
     assert not failures(range(first, first + SOAK_BLOCK), Counter())
 
 

@@ -46,6 +46,6 @@ def test_the_same_loses_records_where_nothing_is_flushed(monkeypatch: pytest.Mon
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_nothing_is_lost_in_many_more_worlds() -> None:
-    """What one seed in a hundred finds."""
+    """Many more seeds, for failures that one seed in a hundred finds."""
     found = {seed: violations(seed, 16.0) for seed in range(SEEDS, SOAK_SEEDS)}
     assert {seed: some for seed, some in found.items() if some} == {}

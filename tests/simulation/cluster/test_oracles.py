@@ -119,7 +119,7 @@ def test_bounds_are_judged_unless_the_log_is_being_cut() -> None:
 
 
 def test_a_leaders_watermark_never_goes_back() -> None:
-    """What was shown may have been acted upon."""
+    """A reader may have acted upon records that it was shown."""
     stage = Stage()
     stage.state()
     runtime = stage.broker(0, leads=True)
@@ -195,7 +195,7 @@ def test_whoever_joins_without_a_fetch_since_it_left_is_seen() -> None:
 
 
 def test_whoever_joins_without_any_fetch_is_seen() -> None:
-    """What it fetched from an earlier leader counts for nothing."""
+    """Fetches from an earlier leader do not count."""
     stage = Stage()
     stage.state(isr=(0, 1))
     followers = stage.broker(0, leads=True).replica.leading.followers

@@ -171,7 +171,7 @@ class ConsumerMember:
         return request
 
     def _hear(self, found: Any, asked: int, asked_s: float) -> None:
-        """What the broker says we are and have."""
+        """Apply the epoch and the assignment of an answer."""
         self.me.member_id = found.member_id
         is_join = self.me.generation == JOINING
         self.me.is_told(asked, found.member_epoch)

@@ -1,4 +1,4 @@
-"""What members of groups have witnessed in one run, in the order of the run's history."""
+"""Evidence that members of groups have collected in one run, in the order of the run's history."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Told(NamedTuple):
 
 
 class Outcome(Enum):
-    """What is known of a commit."""
+    """The outcome of a commit, as far as it is known."""
 
     UNKNOWN = auto()
     ACKNOWLEDGED = auto()

@@ -1,4 +1,4 @@
-"""Who a member is at the moment, for all that it asks and for what is written down of it."""
+"""The current identity of a member, for its requests and its evidence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Identity:
         return Owner(self.client.name, self.terms.group, self.member_id)
 
     def begin(self) -> None:
-        """What it was before counts no more."""
+        """Begin a new membership; the former one counts no more."""
         self.membership = 0
 
     def is_told(self, asked: int, generation: int) -> None:

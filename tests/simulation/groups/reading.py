@@ -1,4 +1,4 @@
-"""What a member does with its partitions: read on from the committed offsets, and commit."""
+"""Reads a member's partitions from their committed offsets, and commits."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class GroupsOfOneBroker(SingleBroker):
             self.world.report(f"{seat.node.name} has {held}")
 
     async def _look(self, client: Client) -> None:
-        """What is committed, written down for the checkers."""
+        """Record the committed offsets for the checkers."""
         for terms in self._groups():
 
             async def is_told(terms: Terms = terms) -> bool:

@@ -1,4 +1,4 @@
-"""What all transactional clients of one run write down, and what it must amount to."""
+"""Records of all transactional clients of one run, and the checks on them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Books:
         return found
 
     def _leaks(self, pipe: Pipe) -> list[str]:
-        """What went in once must have come out once, in the same order."""
+        """Each input record must have come out once, in the same order."""
         wanted = [value for value, _ in self.finals[pipe.source]]
         got = [source for _, source in self.finals[pipe.target]]
         if wanted == got:

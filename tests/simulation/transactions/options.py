@@ -1,4 +1,5 @@
-"""What each seed draws for its transactional clients; printed with it when it fails."""
+"""The options that each seed draws for its transactional clients; printed with the seed when it
+fails."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Shown(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What one fetch brought; ``is_end``: nothing committed or undecided lies behind it."""
+    """Result of one fetch; ``is_end``: nothing committed or undecided lies behind it."""
 
     shown: list[Shown]
     next_offset: int

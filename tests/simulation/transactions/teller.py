@@ -119,7 +119,7 @@ class Teller:
         return is_committed
 
     async def before_end(self) -> None:
-        """What else belongs to the transaction. Raises Fenced, Doomed."""
+        """Hook for the other parts of the transaction. Raises Fenced, Doomed."""
 
     async def _attempt(self, records: list[Wanted], offsets: dict[int, int]) -> bool:
         habits = self.terms.habits

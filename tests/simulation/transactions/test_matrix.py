@@ -49,7 +49,7 @@ def points(seed: int, *, second: bool) -> list[str]:
 
 
 def flaw(seed: int, number: int, *, second: bool) -> str:
-    """What was wrong with one run, or with what it shows; nothing, if all was well."""
+    """The defect of one run, or of its evidence; empty if there is none."""
     outcome = matrix.run(seed, number, second=second)
     if not outcome.ok:
         return outcome.describe()

@@ -55,7 +55,7 @@ def test_transactions_are_atomic_under_chaos() -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, SOAK_BLOCK))
 def test_transactions_are_atomic_in_many_more_worlds(first: int) -> None:
-    """What one seed in a hundred finds."""
+    """Many more seeds, for failures that one seed in a hundred finds."""
     assert not failures(range(first, first + SOAK_BLOCK), Counter())
 
 

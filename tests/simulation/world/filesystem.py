@@ -71,7 +71,7 @@ class SimFileSystem:
         return f"boot {self._boots}"
 
     def find(self, path: str) -> Node | None:
-        """What the path names now."""
+        """The inode or directory at the path."""
         found = self._found.get(path)
         if found is None:
             found = self._look_for(path)
@@ -168,8 +168,8 @@ class SimFileSystem:
                     yield f"{prefix}/{name}", node
 
     def begin_sync(self, directory: Directory) -> list[Change]:
-        """What a directory fsync that starts now must bring to the disk: the journal is in
-        order, so a rename drags along what came before it in its other directory."""
+        """Changes that a directory fsync which starts now must bring to the disk: the journal is
+        ordered, so a rename includes earlier changes of its other directory."""
         changes = {change.number: change for change in directory.pending}
         last = max(changes, default=0)
         for change in directory.pending:
@@ -178,7 +178,7 @@ class SimFileSystem:
         return [changes[number] for number in sorted(changes)]
 
     def finish_sync(self, changes: list[Change]) -> None:
-        """They are there."""
+        """The changes are durable."""
         for change in changes:
             if any(change in directory.pending for directory, _, _ in change.edits):
                 change.make_durable()

@@ -43,7 +43,7 @@ class OutOfSteps(Exception):
 
 
 class Domain:
-    """What runs together, stops together and dies together."""
+    """Tasks and timers that run, stop and die together, as those of a process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -63,7 +63,7 @@ DOMAIN: contextvars.ContextVar[Domain | None] = contextvars.ContextVar("domain",
 
 
 class SimHandle(asyncio.Handle):
-    """What asyncio's own does, without its questions about debugging."""
+    """asyncio's own handle, without the checks for debug mode."""
 
     __slots__ = ()
 

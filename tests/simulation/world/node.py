@@ -27,7 +27,7 @@ Program = Callable[[Ports], Coroutine[Any, Any, object]]
 
 
 class Server(Protocol):
-    """What a factory returns: something that starts, serves and stops."""
+    """The result of a factory: an object that starts, serves and stops."""
 
     async def start(self) -> object: ...
 
@@ -38,7 +38,7 @@ class Server(Protocol):
 
 
 class MachineProfile(NamedTuple):
-    """What is wrong with this machine from birth."""
+    """Permanent deviations of this machine, such as of its clock."""
 
     clock_rate: float = 1.0
     wall_offset_ms: float = 0.0
@@ -47,7 +47,7 @@ class MachineProfile(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What all nodes of a world share."""
+    """Services that all nodes of a world share."""
 
     loop: SimLoop
     net: SimNet

@@ -255,7 +255,7 @@ class SimListener:
         self._readable.set(callback)
 
     def close(self) -> None:
-        """Who waited unaccepted is reset."""
+        """Close the listener; connections that were not accepted are reset."""
         if self._closed:
             return
         self.vanish()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Mark(Enum):
-    """What can travel beside bytes."""
+    """A marker that can travel beside bytes."""
 
     END = auto()
     RESET = auto()

@@ -150,7 +150,7 @@ def test_a_stopped_process_runs_its_late_timers_when_it_continues() -> None:
 
 
 def test_the_dead_cannot_use_their_seams() -> None:
-    """What a closing coroutine of a killed process tries must not reach the world."""
+    """A coroutine of a killed process must not reach the world while it is closed."""
     loop = SimLoop(SimRandom(1))
     process = SimProcess(loop, "broker", 7)
     loop.drop(process.domain)

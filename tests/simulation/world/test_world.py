@@ -95,7 +95,7 @@ def test_an_error_nobody_handles_is_a_violation() -> None:
 
 
 def test_a_program_that_aborts_is_gone_at_once() -> None:
-    """What comes after abort never runs, not even in other tasks of the process."""
+    """Code after abort never runs, not even in other tasks of the process."""
     world = World(1)
     trace: list[str] = []
 

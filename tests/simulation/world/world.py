@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What one seed came to."""
+    """Outcome of one seed."""
 
     seed: int
     violations: list[str]
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
     @property
     def command(self) -> str:
-        """What replays it."""
+        """The command that replays it."""
         return f"python -m tests.simulation {self.scenario}{self.seed}"
 
     @property

@@ -28,7 +28,7 @@ CHANGED = frozenset({ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FIND_COORDINAT
 
 
 class Asked(NamedTuple):
-    """What an answer is to, as the broker was asked."""
+    """The request that an answer belongs to, as the broker got it."""
 
     key: ApiKey
     version: int

@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_the_cluster_is_described(cluster: str, ottla: Ottla) -> None:
-    """Who is there and who leads what, without a tool of another project."""
+    """An operator sees brokers and leaders without a tool of another project."""
     ottla("topics", "create", "seen", "-p", "3", "-r", "3", "-b", cluster)
 
     text = ottla("cluster", "describe", "-b", cluster)

@@ -175,7 +175,7 @@ def test_a_mistake_gets_one_sentence_and_a_status(
 
 
 def test_brokers_tell_of_themselves(broker: str, ottla: Ottla) -> None:
-    """Who is there, what they speak, and what lies on their disks."""
+    """An operator sees the brokers, their API versions, and the size of their logs."""
     ottla("topics", "create", "stored-here", "-p", "3", "-b", broker)
     ottla("produce", "stored-here", "-p", "0", "-b", broker, stdin=b"a record\n")
 

@@ -106,7 +106,7 @@ def test_a_mistake_gets_one_sentence_and_a_status(
 
 
 def test_some_of_several_may_fail(broker: str, ottla: Ottla) -> None:
-    """What was done is said, and what was not."""
+    """The output says which topics were changed and which were not."""
     ottla("topics", "create", "one", "-b", broker)
     ended = ottla("topics", "create", "one", "two", "-b", broker)
 

@@ -100,7 +100,7 @@ def test_a_place_is_named_as_for_consume(
 def test_a_living_group_shows_its_members_and_refuses_to_be_changed(
     broker: str, ottla: Ottla
 ) -> None:
-    """Who moves positions under a running consumer loses or repeats records."""
+    """Moving positions under a running consumer loses or repeats records."""
     ten_records(ottla, broker, "alive")
     with member(broker, "living", "alive", "one") as consumer:
         message = consumer.poll(20)
@@ -141,7 +141,7 @@ def test_an_empty_group_is_deleted_with_its_positions(broker: str, ottla: Ottla)
 
 
 def test_the_story_of_a_group_is_told(broker: str, ottla: Ottla) -> None:
-    """What 'my consumer hangs' needs: who came, who went, and what made them go."""
+    """To diagnose a hanging consumer, an operator needs joins, leaves and their causes."""
     ten_records(ottla, broker, "tale", 1)
     with member(broker, "told", "tale"):
         pass

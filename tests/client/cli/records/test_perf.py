@@ -48,7 +48,7 @@ def test_a_cluster_is_measured(broker: str, ottla: Ottla, arguments: list[str]) 
 
 
 def test_a_topic_that_is_named_stays(broker: str, ottla: Ottla) -> None:
-    """And is read as far as it goes."""
+    """An existing topic is read to its end and not deleted."""
     ottla("topics", "create", "measured", "-p", "2", "-b", broker)
 
     empty = ottla("perf", "consume", "measured", "-b", broker)
@@ -106,7 +106,7 @@ def test_progress_is_for_terminals_and_leaves_nothing_behind() -> None:
 
 @pytest.mark.usefixtures("term")
 def test_progress_stays_on_one_line_of_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What wrapped was cleared in its last row only, ten times a second."""
+    """A wrapped progress line was cleared in its last row only, ten times a second."""
     monkeypatch.setattr("ottla.client.cli.progress.SECONDS_BETWEEN", 0.0)
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, 20))

@@ -99,7 +99,7 @@ async def test_records_can_be_had_as_lines_of_json(toy: ToyCluster) -> None:
 
 
 async def test_a_format_string_arranges_the_fields(toy: ToyCluster) -> None:
-    """What people love about kcat."""
+    """Format strings as in kcat."""
     toy.add_topic("t")
     await ottla("produce", "t", "-b", toy.bootstrap, "-K", ":", "-H", "h=1", stdin=b"k:v\n")
 
@@ -122,7 +122,7 @@ async def test_the_broker_may_be_named_before_the_verb(toy: ToyCluster) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 async def test_every_codec_can_be_chosen(toy: ToyCluster, codec: str) -> None:
-    """What went in compressed comes out as it was."""
+    """Records that were compressed come back unchanged."""
     toy.add_topic("t")
     data = b"repetition\n" * 1000
 

@@ -62,7 +62,7 @@ def test_files_lines_and_delimiters(broker: str, ottla: Ottla, tmp_path: Path) -
 
 
 def test_a_line_that_is_no_record_stops_after_those_before_it(broker: str, ottla: Ottla) -> None:
-    """What was sent is delivered; the line is shown."""
+    """Earlier records are delivered, and the error shows the line."""
     ottla("topics", "create", "broken", "-p", "1", "-b", broker)
 
     ended = ottla("produce", "broken", "-J", "-b", broker, stdin=b'{"value":"a"}\n{oops\n')
@@ -105,7 +105,7 @@ def test_ranges_of_time_and_several_topics(broker: str, ottla: Ottla) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_goes_on_where_its_group_stands(broker: str, ottla: Ottla, protocol: str) -> None:
-    """What was written is committed, no more and no less."""
+    """The commit covers exactly the records that were written."""
     topic = f"shared-{protocol}"
     ottla("topics", "create", topic, "-p", "1", "-b", broker)
     ottla("produce", topic, "-b", broker, stdin=b"".join(b"%d\n" % n for n in range(10)))

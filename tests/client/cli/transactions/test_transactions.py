@@ -103,7 +103,7 @@ def rows(ended: Ended) -> list[list[str]]:
 
 
 def test_an_open_transaction_is_listed_described_and_blamed(broker: str, ottla: Ottla) -> None:
-    """Who holds readers back, since when, and that this will end by itself."""
+    """An operator sees which producer holds readers back, since when, and that it will time out."""
     make(ottla, broker, "busy")
     with open_transaction(broker, "slow", "busy"):
         listed = ottla("transactions", "list", "--state", "Ongoing", "-b", broker)

@@ -48,7 +48,7 @@ def divide(
     counts: Mapping[str, int],
     details: GroupDetails = NO_DETAILS,
 ) -> Result:
-    """What members get that have nothing yet."""
+    """The first assignment of members that own nothing yet."""
     members = {
         member_id: assignor.subscription(topics, [], -1, None)
         for member_id, topics in wanted.items()

@@ -101,7 +101,7 @@ def test_no_other_division_is_more_even(case: Case) -> None:
 
 @given(cases(alike=True, count_max=40))
 def test_sizes_differ_by_one_at_most(case: Case) -> None:
-    """What the quotas promise, for more than can be tried out."""
+    """The quotas guarantee it, checked on larger groups than a search can cover."""
     chosen = case.solved()
 
     sizes = [Counter(chosen.values())[member_id] for member_id in case.wanted]

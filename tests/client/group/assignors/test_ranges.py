@@ -22,7 +22,7 @@ def test_the_documented_example_comes_out() -> None:
 
 
 def test_static_members_keep_their_place_under_another_member_id() -> None:
-    """They are ordered by instance id: a restart changes the member id and nothing else."""
+    """Static members are ordered by instance id: a restart changes only the member id."""
     wanted = {"x9": ["t"], "a1": ["t"], "k5": ["t"]}
 
     found = divide(

@@ -141,7 +141,7 @@ class CooperativeGroup:
         self.taken: list[tuple[str, str]] = []
 
     def subscriptions(self, wanted: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
-        """What each says, with what it believes to hold."""
+        """The subscription of each member, with the partitions that it claims."""
         return {
             member_id: self.assignor.subscription(
                 topics, sorted(self.held.get(member_id, ())), self.joined.get(member_id, -1), None
@@ -194,8 +194,8 @@ def test_nobody_is_given_what_another_still_claims(
 def test_two_more_rebalances_settle_every_group(
     history: list[dict[str, list[str]]], counts: dict[str, int]
 ) -> None:
-    """What is given up in the first is given away in the second. One that returns may claim what
-    is another's by now: that one gives up nothing it must not."""
+    """Partitions that are given up in the first are assigned in the second. A returning member may
+    claim what is another's by now: the other must not lose it."""
     group = CooperativeGroup(counts)
     for wanted in history:
         group.rebalance(wanted)

@@ -169,7 +169,7 @@ def test_a_load_from_a_later_time_leaves_nothing_out_before_it(lake: Lake) -> No
 
 
 def test_a_load_has_what_is_committed(lake: Lake) -> None:
-    """What was aborted was never said, and what is open may be aborted yet: it comes later."""
+    """Aborted records are never loaded, and those of an open transaction are loaded later."""
     with Producer(lake.broker, transactional_id=f"load-{lake.topic}") as producer:
         producer.init_transactions()
         producer.begin_transaction()

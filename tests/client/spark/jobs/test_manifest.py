@@ -1,4 +1,4 @@
-"""What a load is to read, decided from what is stored and what there is."""
+"""Which offsets a load reads, decided from stored manifests and the log."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_cut_takes_up_what_lies_before_it() -> None:
 
 
 def test_the_commands_of_the_page_are_commands() -> None:
-    """What is copied from a page has to work."""
+    """Commands that a reader copies from the page have to work."""
     text = (ROOT / "docs" / "pipelines.md").read_text("utf-8")
     lines = re.findall(r"^ottla spark (.*)$", text, re.MULTILINE)
 

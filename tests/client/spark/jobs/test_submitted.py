@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def test_no_file_of_a_job_hides_a_module_of_python() -> None:
-    """Who submits a file has its directory on the path, before everything that Python brings."""
+    """The directory of a submitted file comes first on Python's path."""
     names = {path.stem for path in (ROOT / "client" / "spark" / "jobs").glob("*.py")}
 
     assert names & sys.stdlib_module_names == set()

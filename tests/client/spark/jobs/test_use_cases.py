@@ -86,7 +86,7 @@ def test_whoever_is_too_fast_is_found(
 def test_a_service_out_of_bounds_is_an_alert(
     spark: SparkSession, broker: str, new_topic: Callable[..., str]
 ) -> None:
-    """And one with a single failed request is not."""
+    """A service with a single failed request raises no alert."""
     pipeline = example("pipelines/monitoring")
     topic = new_topic(**KEPT)
     requests = [("web", 500 if number < 3 else 200, 10.0) for number in range(30)]

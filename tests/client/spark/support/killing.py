@@ -1,4 +1,4 @@
-"""What tests that kill need: input with open ends, the program to kill, and what it has written."""
+"""Support for tests that kill: input with open ends, the program to kill, and its output."""
 
 from __future__ import annotations
 

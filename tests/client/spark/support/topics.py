@@ -75,7 +75,7 @@ def given(broker: str, options: Mapping[str, object]) -> dict[str, str]:
 
 
 def offsets_in(reader: AnyReader, tasks: Iterable[InputPartition]) -> dict[int, list[int]]:
-    """What the tasks read, by partition, without a Spark around them."""
+    """Offsets that the tasks read, by partition, without Spark."""
     found: dict[int, list[int]] = {}
     for task in tasks:
         for batch in reader.read(task):

@@ -40,8 +40,8 @@ def place_of(value: bytes, partitions: int) -> int:
 
 
 class Positions:
-    """What comes next of each partition, for clients that may read again in the background what
-    the transaction under way has already read."""
+    """Next offset of each partition, for clients that may read again in the background what the
+    open transaction has already read."""
 
     def __init__(self) -> None:
         self._next: dict[Any, int] = {}

@@ -34,7 +34,7 @@ def session(jars: str) -> SparkSession:
 
 
 def main(jars: str, servers: str, topic: str, folder: str, step: str) -> Any:
-    """What the step has found."""
+    """Run one step; return its result."""
     spark = session(jars)
     options = {
         "kafka.bootstrap.servers": servers,

@@ -108,7 +108,7 @@ def power(options: ClusterOptions) -> ClusterOptions:
 
 
 def rejoining(options: ClusterOptions) -> ClusterOptions:
-    """What a replica had not written to its disk is gone when it is added to the ISR."""
+    """A replica loses data that was not on its disk while it is added to the ISR."""
     small = few(options, "power_cut", "replace_joiner", "replace_joiner", "replace_joiner")
     return _losing(small)._replace(session_timeout_ms=6_000)
 

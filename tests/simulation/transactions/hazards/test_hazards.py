@@ -34,7 +34,7 @@ def test_a_bug_that_is_put_back_is_found_at_once(hazard: str, seeds: int) -> Non
 
 
 def test_what_was_put_back_is_gone_afterwards() -> None:
-    """Or every later test would run with it."""
+    """Otherwise every later test would run with the bug."""
     for hazard in HAZARDS.values():
         before = [vars(one.owner)[one.name] for one in hazard.replacements]
         with hazard.put_back():
