@@ -40,7 +40,7 @@ SIZES = {"100b": 100, "1k": 1024}
 
 
 class Row(NamedTuple):
-    """As our consumer hands records out."""
+    """A record as our consumer returns it."""
 
     topic: str
     partition: int

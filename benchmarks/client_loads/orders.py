@@ -36,14 +36,14 @@ class Watch:
         self._count = 0
 
     def stop(self, count: int) -> Watch:
-        """That many records have been moved."""
+        """Stop the clock after so many records."""
         self._seconds = time.perf_counter() - self._started
         self._cpu_seconds = time.process_time() - self._cpu
         self._count = count
         return self
 
     def figures(self) -> dict[str, float]:
-        """As the parent reads them."""
+        """The results as the parent process reads them."""
         return {
             "records": self._count,
             "seconds": self._seconds,

@@ -114,7 +114,7 @@ async def test_partitions_are_described_in_pages(admin: Admin) -> None:
 
 
 async def test_registered_brokers_are_listed_with_their_addresses(admin: Admin) -> None:
-    """Also those that are fenced, which the metadata leaves out."""
+    """Fenced brokers are included, which the metadata leaves out."""
     (broker,) = await admin.brokers.registered()
     (known,) = (await admin.describe_cluster()).brokers
 

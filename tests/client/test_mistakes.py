@@ -105,7 +105,7 @@ async def test_a_place_in_a_topic_is_checked_before_it_is_asked_for(
 
 
 async def test_an_isolation_that_is_none_is_answered_with_those_that_are(toy: ToyCluster) -> None:
-    """Also where it is not a setting."""
+    """The same holds for functions that take the isolation as an argument."""
     wrong: Any = "read_commited"
     with pytest.raises(ValueError, match="did you mean 'read_committed'"):
         await aread_arrow("t", bootstrap_servers=toy.bootstrap, isolation=wrong)
@@ -114,7 +114,8 @@ async def test_an_isolation_that_is_none_is_answered_with_those_that_are(toy: To
 async def test_a_topic_to_read_that_is_not_there_is_told_once(
     toy: ToyCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is waited for, as it may be made at any moment; a mistyped one would be for ever."""
+    """A reader waits for a topic that may be created later; for a mistyped name it would wait for
+    ever."""
     toy.add_topic("t")
     wanted = [TopicPartition("nowhere", 0), TopicPartition("t", 3)]
     async with Consumer(toy.bootstrap, retry_backoff=Backoff(1, 5)) as consumer:

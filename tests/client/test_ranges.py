@@ -78,7 +78,7 @@ async def test_holes_of_compaction_neither_hang_a_read_nor_count(toy: ToyCluster
     ],
 )
 def test_places_in_a_topic_can_be_said_in_many_ways(moment: Moment, expected: Spot) -> None:
-    """As people say them; -1 and -2 are Kafka's own numbers for the two ends."""
+    """Users write positions in many forms; -1 and -2 are Kafka's numbers for the two ends."""
     assert spot_of(moment, 1, NOW_MS) == expected
 
 

@@ -55,7 +55,7 @@ def elect(log: ToyPartition, kept_batches: int) -> None:
 
 @pytest.mark.timeout(120)
 async def test_a_range_whose_end_was_lost_is_told_with_what_is_left(toy: ToyCluster) -> None:
-    """It has read all that there is, and would wait for the rest for ever."""
+    """The reader has all that is left, and would wait for the rest for ever."""
     log = ten_records(toy)
     at_fetch(toy, 1, lambda: elect(log, 3))
 

@@ -123,7 +123,7 @@ def test_several_threads_use_one_producer(broker: str, topic: str) -> None:
 
 
 def test_a_transaction_is_a_block(broker: str, topic: str) -> None:
-    """It commits at its end, and aborts with the exception that leaves it."""
+    """The block commits at its end, and aborts with the exception that leaves it."""
     with ottla.sync.Producer(broker, transactional_id=topic) as producer:
         producer.init_transactions()
         with producer.transaction():

@@ -168,7 +168,7 @@ async def test_times_in_arrow_do_not_wrap_around(toy: ToyCluster) -> None:
 
 
 async def test_any_two_times_fit_one_batch(toy: ToyCluster) -> None:
-    """Also that of a record without a time beside the last one there is."""
+    """The same holds for a record without a timestamp beside one with the largest timestamp."""
     topic = toy.add_topic("t")
     async with Producer(toy.bootstrap, config()) as producer:
         await producer.send("t", b"a", timestamp=-1)

@@ -166,7 +166,7 @@ def test_a_process_that_ends_by_itself_is_noticed(cluster: Cluster) -> None:
 
 
 def test_the_dead_cannot_be_disturbed(cluster: Cluster) -> None:
-    """As in one process."""
+    """Faults on a dead process raise the same error as in one process."""
     cluster.faults.kill(2)
 
     with pytest.raises(ClusterError, match="broker 2 is not running"):

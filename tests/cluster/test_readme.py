@@ -147,7 +147,7 @@ def test_the_commands_about_clusters_work(tmp_path: Path) -> None:
 
 
 def test_a_broker_joins_a_cluster_in_zookeeper(tmp_path: Path) -> None:
-    """As the page says, but at the address of the test's own ZooKeeper."""
+    """The commands of the page run, with the address of the test's own ZooKeeper."""
     start = next(one for one in CLUSTERS if "--zookeeper" in one)
     with ZooKeeperServer() as zookeeper:
         extra = start.replace("127.0.0.1:2181", zookeeper.address).split()[2:]
@@ -185,7 +185,7 @@ def test_the_simulation_command_works() -> None:
 
 
 def test_the_requirements_command_works() -> None:
-    """It prints both lists."""
+    """The command prints both lists."""
     done = shell(f"{sys.executable} -m tests.requirements")
 
     assert "rows shown" in done.stdout

@@ -43,6 +43,6 @@ def new_topic(site: str) -> Callable[..., str]:
 def test_it_holds_there(
     case: Callable[..., None], site: str, new_topic: Callable[..., str]
 ) -> None:
-    """Nothing in the source may need what only our broker does."""
+    """The source must not depend on features of our broker."""
     given = {"broker": site, "new_topic": new_topic, "topic": new_topic()}
     case(**{name: given[name] for name in inspect.signature(case).parameters})

@@ -1,4 +1,4 @@
-"""Nothing that tests have started lives longer than the run that they were part of."""
+"""No process that tests have started outlives the run."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_whoever_ends_the_lots_ends_all_that_their_tests_have_started(
 
 
 def test_a_process_is_found_below_whoever_started_its_parent() -> None:
-    """Also where there is no /proc."""
+    """The search also works without /proc."""
     nested = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
     with subprocess.Popen([sys.executable, "-c", nested], stdin=subprocess.PIPE) as outer:
         end = time.monotonic() + LIMIT_S

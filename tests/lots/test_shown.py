@@ -136,7 +136,7 @@ def test_a_run_that_was_cut_short_is_said(tree: Path) -> None:
 
 
 def test_a_record_that_cannot_be_read_is_none(tree: Path) -> None:
-    """It may be of an earlier form."""
+    """The record may have an earlier format."""
     ran(tree, done("a"))
     (tree / ".pytest_cache" / "requirements.json").write_text('{"NET-22": ["t.py::test_a"]}')
 
@@ -190,7 +190,7 @@ def test_the_second_attempt_decides(second: Outcome | None, expected: str) -> No
 
 
 def test_a_test_that_passed_and_failed_afterwards_has_failed() -> None:
-    """As when it leaves something behind that cannot be taken down."""
+    """A failed teardown, say, makes the test fail after it has passed."""
     record = Record([Failure("a", "", "")], [], frozenset({"a"}), {"a": (ROW,)})
 
     (found,) = shown_by([Ran(REAL, Outcome(1, record, 1.0))], None)
@@ -199,7 +199,7 @@ def test_a_test_that_passed_and_failed_afterwards_has_failed() -> None:
 
 
 def test_a_test_that_never_ended_has_failed() -> None:
-    """It took the process with it."""
+    """The test took the process with it."""
     record = Record([], ["a"], frozenset(), {"a": (ROW,)})
 
     (found,) = shown_by([Ran(REAL, Outcome(9, record, 1.0))], None)

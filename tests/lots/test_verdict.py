@@ -100,7 +100,7 @@ def test_many_failures_are_no_accident() -> None:
 
 
 def test_a_file_that_could_not_be_collected_has_failed() -> None:
-    """It would not be there the second time either."""
+    """Collection would fail in the second attempt as well."""
     ran = [Ran(REAL, failed("a.py"))]
 
     assert to_try_again(ran) == []
@@ -144,5 +144,5 @@ def test_a_status_without_a_failed_test_is_a_failure() -> None:
 
 
 def test_the_end_names_what_has_failed() -> None:
-    """It is all that one sees of a long output."""
+    """The last lines are all that a developer sees of a long output."""
     assert report([Ran(REAL, failed(*many(9)))], None)[-1].startswith("FAILED t.py::test_8")

@@ -85,7 +85,7 @@ class StoreUser:
         await self._tasks.stop()
 
     def on_failure(self, callback: Callable[[], object]) -> None:
-        """It aborts instead."""
+        """Ignored: this program aborts on a failure."""
 
 
 @pytest.mark.parametrize("ordered", [True, False])

@@ -167,7 +167,7 @@ async def test_a_broker_that_speaks_no_common_version_is_named(toy: ToyCluster) 
 async def test_an_old_broker_is_asked_again_in_its_own_version(
     toy: ToyCluster, served: tuple[int, int], spoken: int
 ) -> None:
-    """It answers the first question with error 35 in version 0, with its range in it."""
+    """The broker answers the first ApiVersions with error 35 in version 0, with its range."""
     toy.versions[ApiKey.API_VERSIONS] = served
 
     def judge(seen: Seen) -> ErrorCode | None:
@@ -204,7 +204,7 @@ async def test_a_lost_connection_tells_every_request_that_its_outcome_is_unknown
 async def test_a_request_on_a_closed_connection_was_certainly_not_sent(
     toy: ToyCluster,
 ) -> None:
-    """That is what makes it safe to send elsewhere."""
+    """The certainty makes it safe to send the request to another broker."""
     connection = await reach(toy)
     connection.close("for a test")
 
@@ -244,7 +244,7 @@ async def test_a_large_request_goes_out_in_pieces(toy: ToyCluster) -> None:
 
 
 async def test_a_late_answer_ends_the_connection(toy: ToyCluster) -> None:
-    """It would otherwise come later and be taken for the answer to the next request."""
+    """A late answer would otherwise be taken for the answer to the next request."""
     connection = await reach(toy)
     toy.judge = lambda seen: Fate.SILENCE
     slow = connection.send(METADATA, question("t"), timeout_ms=20)
@@ -271,7 +271,7 @@ async def test_a_time_limit_counts_for_its_own_request_only(toy: ToyCluster) -> 
 
 
 async def test_an_answer_that_is_too_large_is_refused_at_once(toy: ToyCluster) -> None:
-    """Also where it came whole, with the answer before it: its request waited for its time-out."""
+    """A whole answer that follows another one is refused, too; its request used to time out."""
     connection = await reach(toy, replace(CONFIG, response_bytes_max=4096))
     small = connection.send(METADATA, question("small"))
     names = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]

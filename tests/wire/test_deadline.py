@@ -75,7 +75,7 @@ async def test_a_task_that_dies_is_told() -> None:
 
 
 async def test_stopping_ends_all_tasks_and_is_no_crash() -> None:
-    """Nothing may run on after its owner has been closed."""
+    """No task may run after its owner has been closed."""
     crashes: list[BaseException] = []
     tasks = ClientTasks(crashes.append)
     ended: list[int] = []

@@ -306,7 +306,7 @@ def test_random_draws_stay_in_range_and_children_differ() -> None:
 
 @on_both_loops
 async def test_a_wait_may_be_without_end() -> None:
-    """As in ``poll(float("inf"))``: no loop takes that as a delay."""
+    """``poll(float("inf"))`` waits without end, which no loop takes as a delay."""
     rung: list[float] = []
     timer = RealClock().call_at(float("inf"), lambda: rung.append(0.0))
     await asyncio.sleep(0.01)

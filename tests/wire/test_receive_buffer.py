@@ -53,7 +53,7 @@ async def test_a_net_that_knows_nothing_of_it_will_do() -> None:
 
 @on_both_loops
 async def test_a_small_answer_is_seen_at_once_after_all() -> None:
-    """It came while much more was declared: taking that back wakes the reader."""
+    """A small answer came while much more was declared: taking that back wakes the reader."""
     client, server = await connected_pair(SocketOptions())
     receiving = AnswerBuffer(client)
 

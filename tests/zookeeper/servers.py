@@ -185,11 +185,11 @@ class ZooKeeperServer(Running):
             time.sleep(POLL_SECONDS)
 
     def kill(self) -> None:
-        """As a crash does it."""
+        """Kill the process, as a crash does."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """As an operator does it."""
+        """Stop the process, as an operator does."""
         self._end(signal.SIGTERM)
 
     def pause(self) -> None:

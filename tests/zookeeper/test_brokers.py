@@ -76,7 +76,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """Nothing runs yet."""
+    """A site without running brokers."""
     made = Site(tmp_path)
     yield made
     made.close()
@@ -166,7 +166,7 @@ def test_a_broker_that_was_killed_before_a_deletion_removes_its_directory(site: 
 
 
 def test_an_address_without_zookeeper_is_told_in_one_sentence(tmp_path: Path) -> None:
-    """Not a traceback, and not a start that waits for ever."""
+    """The user gets neither a traceback nor a start that waits for ever."""
     broker = BrokerProcess(
         tmp_path / "data",
         options={

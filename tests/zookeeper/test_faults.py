@@ -134,7 +134,7 @@ async def test_a_session_survives_the_death_of_the_leader(ensemble: Ensemble) ->
 
 
 async def test_a_frozen_server_is_left_in_time(ensemble: Ensemble) -> None:
-    """It keeps its connections open and says nothing; another one takes the session up."""
+    """The server keeps its connections open and is silent; another one takes the session over."""
     ensemble.start()
     leader = await asyncio.to_thread(ensemble.leader)
     followers = [server for server in ensemble.servers if server is not leader]

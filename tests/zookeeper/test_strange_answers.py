@@ -108,7 +108,7 @@ async def test_a_refusal_without_a_name_is_a_refusal() -> None:
 
 
 async def test_a_broker_that_cannot_read_the_answers_says_so_and_ends(tmp_path: Path) -> None:
-    """It waited for ever before: with ZooKeeper 3.8.0, say, as Debian 12 has it."""
+    """The broker used to wait for ever: with ZooKeeper 3.8.0, say, as Debian 12 has it."""
     chroot = fresh_place().partition("/")[2]
     async with StrangeRelay(shared_server().port, GROUP, other_call) as relay:
         process = await asyncio.create_subprocess_exec(

@@ -179,7 +179,7 @@ def test_the_servers_name_is_checked_unless_it_is_said_not_to(keys: Path, tmp_pa
 
 
 def test_a_file_that_cannot_be_used_is_named_at_the_start(keys: Path) -> None:
-    """Not found out when the first session is lost."""
+    """A wrong file must fail the start, not the first reconnect."""
     with pytest.raises(ValueError, match=r"TLS to ZooKeeper: /nowhere\.pem: No such file"):
         tls_context(Tls("/nowhere.pem"))
     with pytest.raises(ValueError, match=r"ca\.pem"):

@@ -22,7 +22,7 @@ FEW, MANY = 2, 60
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """Nothing runs yet."""
+    """A site without running brokers."""
     made = Site(tmp_path)
     yield made
     made.close()

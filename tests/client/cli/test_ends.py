@@ -49,8 +49,8 @@ async def test_a_measurement_that_is_terminated_takes_its_topic_with_it(broker: 
 async def test_a_member_that_is_terminated_commits_and_leaves(
     broker: str, number: signal.Signals, status: int
 ) -> None:
-    """As ``docker stop`` ends it, or the end of a terminal. The others of its group waited out its
-    session."""
+    """``docker stop`` or a closed terminal ends it so. The other members used to wait for its
+    session timeout."""
     name = f"termed-{number.name}"
     await ottla("topics", "create", name, "-p", "1", "-b", broker)
     await ottla("produce", name, "-b", broker, stdin=b"a\nb\n")

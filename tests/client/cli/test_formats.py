@@ -119,7 +119,7 @@ def test_places_are_named_in_one_language(text: str, place: PositionSpec) -> Non
 
 @pytest.mark.parametrize("text", ["", "x", "--1", "1.5", "@", "@yesterday", "s@", "e@x", "٣"])
 def test_a_place_that_is_none_is_refused(text: str) -> None:
-    """Also digits that are not ASCII's."""
+    """Digits outside of ASCII are refused, too."""
     with pytest.raises(ValueError, match=r"is none of|is no time"):
         read_range_place(text)
 

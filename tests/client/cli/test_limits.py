@@ -57,7 +57,7 @@ INT32 = str(2**31)
     ],
 )
 def test_what_fits_into_no_request_is_a_mistake(ottla: Ottla, arguments: list[str]) -> None:
-    """It was a traceback, or a gigabyte of memory."""
+    """Such input used to end in a traceback, or to take a gigabyte of memory."""
     ended = ottla(*arguments, "-b", "127.0.0.1:1")
 
     assert ended.status == 2

@@ -63,7 +63,7 @@ async def test_a_reader_that_has_seen_enough_ends_the_command(toy: ToyCluster) -
     "arguments", [["--help"], ["topics", "--help"], ["completion", "bash"], ["__complete", ""]]
 )
 async def test_a_pipe_that_nobody_reads_ends_every_command_quietly(arguments: list[str]) -> None:
-    """Also those that only write a text: ``ottla --help | head -1``."""
+    """Commands that only print a text end quietly, too: ``ottla --help | head -1``."""
     reading, writing = os.pipe()
     os.close(reading)
     process = await asyncio.create_subprocess_exec(

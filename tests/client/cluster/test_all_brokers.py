@@ -92,7 +92,7 @@ async def test_all_that_can_be_reached_are_asked_and_the_newest_leader_counts(
 async def test_the_one_that_can_be_reached_is_not_believed_if_it_is_behind(
     toy: ToyCluster,
 ) -> None:
-    """It is one of three, and all that answer."""
+    """The broker is one of three, and the only one that answers."""
     toy.start(3)
     toy.add_topic("t")
     toy.behind[1] = copy.deepcopy(toy.topics)
@@ -142,7 +142,7 @@ async def test_a_broker_that_leaves_while_all_are_asked_is_one_that_does_not_ans
 
 
 async def test_nobody_there_is_an_error_and_no_empty_answer(toy: ToyCluster) -> None:
-    """Nothing can be concluded from silence."""
+    """Missing answers prove nothing."""
     cluster = cluster_of(toy)
     await cluster.refresh()
     toy.nodes[1].close()

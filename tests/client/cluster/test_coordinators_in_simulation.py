@@ -91,7 +91,7 @@ def test_positions_are_found_behind_a_broker_that_is_out_of_date(
 def test_a_transactional_id_is_found_behind_a_broker_that_is_out_of_date(
     judge: Callable[[Seen], ErrorCode | None],
 ) -> None:
-    """As positions are."""
+    """Transactional ids are looked up as the offsets of groups are."""
 
     async def story(toy: ToyCluster, environment: Environment) -> None:
         toy.judge = judge

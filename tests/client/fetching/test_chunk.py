@@ -75,7 +75,7 @@ def test_a_batch_cut_at_the_end_is_left_for_the_next_fetch() -> None:
 
 
 def test_a_lone_torn_batch_has_no_next_offset() -> None:
-    """That is how the fetcher knows that it must ask for more bytes."""
+    """The missing offset tells the fetcher to ask for more bytes."""
     assert chunk_of(batch(0, 2)[:-1]).next_offset is None
 
 

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.timeout(90)
 
 @pytest.fixture
 async def reader(broker: str) -> AsyncIterator[Consumer]:
-    """It has read the two records of partition 0, and its fetch of both partitions is parked."""
+    """A consumer that has read the two records of partition 0, with a parked fetch of both
+    partitions."""
     topic = f"lanes-{uuid4().hex[:8]}"
     async with Admin(broker) as admin, Producer(broker) as producer:
         await admin.create_topic(NewTopic(topic, 2))
@@ -72,7 +73,7 @@ async def test_a_seek_is_not_held_up_by_a_parked_fetch(reader: Consumer) -> None
 
 
 async def test_resuming_is_not_held_up_by_a_parked_fetch(reader: Consumer) -> None:
-    """It was asked for without that partition."""
+    """The parked fetch was sent without that partition."""
     first, second = sorted(reader.assignment)
     reader.pause(first)
     reader.seek(first, 0)

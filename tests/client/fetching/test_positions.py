@@ -87,7 +87,7 @@ def test_two_chunks_are_kept_ready_and_no_third() -> None:
 
 
 def test_a_paused_partition_is_neither_fetched_nor_in_the_way() -> None:
-    """It must not hold up the others of its broker."""
+    """A paused partition must not hold up the others of its broker."""
     positions = assigned()
     positions.seek(FIRST, 0)
     positions.fetched(FIRST, 10)

@@ -219,7 +219,7 @@ async def test_a_key_has_one_partition(toy: ToyCluster, name: str) -> None:
 
 
 async def test_a_function_of_the_application_chooses_or_leaves_it(toy: ToyCluster) -> None:
-    """It sees the bytes and what partitions there are; None leaves the choice to the producer."""
+    """The function gets the bytes and the partitions; None leaves the choice to the producer."""
     topic = toy.add_topic("t", 4)
     seen: list[Unplaced] = []
 

@@ -74,7 +74,8 @@ async def test_where_the_replica_fails_the_leader_is_asked(
 async def test_a_leader_that_insists_on_a_broken_replica_is_read_itself(
     toy: ToyCluster, near: ToyTopic, fate: Fate | ErrorCode
 ) -> None:
-    """It may take long until the leader sees what is wrong; it must not be sent there for ever."""
+    """The leader may notice the defect late; the consumer must not return to the replica for
+    ever."""
 
     def judge(seen: Seen) -> Fate | ErrorCode | None:
         is_of_replica = seen.api_key is ApiKey.FETCH and seen.node_id == FOLLOWER
@@ -95,7 +96,7 @@ async def test_a_leader_that_insists_on_a_broken_replica_is_read_itself(
 async def test_a_replica_that_cannot_be_reached_is_done_without(
     toy: ToyCluster, near: ToyTopic
 ) -> None:
-    """It is alive for its leader, and dead or out of reach for us."""
+    """The replica is alive for its leader and unreachable for the consumer."""
     toy.nodes[FOLLOWER].close()
     async with Consumer(toy.bootstrap, config(), rack="b") as consumer:
         consumer.assign([FIRST])
@@ -117,7 +118,7 @@ async def test_a_replica_that_nobody_has_heard_of_is_done_without(
 async def test_a_replica_that_is_late_does_not_reset_the_position(
     toy: ToyCluster, near: ToyTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It lags; the leader, which is asked again by then, has everything."""
+    """The replica lags; the leader, which is asked next, has all records."""
 
     def judge(seen: Seen) -> ErrorCode | None:
         is_of_replica = seen.api_key is ApiKey.FETCH and seen.node_id == FOLLOWER

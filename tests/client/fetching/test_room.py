@@ -38,7 +38,7 @@ def tight(toy: ToyCluster, linger_ms: float = 0) -> Producer:
 
 
 def silent(seen: Seen) -> Fate | None:
-    """Nothing that is produced is answered."""
+    """Leave Produce requests unanswered."""
     return Fate.SWALLOW if seen.api_key is ApiKey.PRODUCE else None
 
 

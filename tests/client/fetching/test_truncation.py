@@ -111,7 +111,7 @@ async def test_without_a_policy_the_application_hears_of_another_past(scene: Sce
 
 
 async def test_a_consumer_goes_on_with_a_leader_of_the_same_past(scene: Scene) -> None:
-    """Nothing is read twice, and nothing waits for more than the question."""
+    """No record is read twice, and only the check of the epoch delays the fetch."""
     await scene.write(SHARED)
     consumer = await scene.consumer("none")
     await take(consumer, 5)

@@ -159,7 +159,7 @@ async def test_an_automatic_commit_takes_back_no_other_one(site: Site, offset: i
 
 
 async def test_a_seek_within_a_group_is_where_the_next_record_comes_from(site: Site) -> None:
-    """Also in the midst of an iteration."""
+    """A seek takes effect also within an iteration."""
     await site.create()
     await site.fill(10)
     (first,) = site.parts(0)

@@ -185,7 +185,7 @@ def test_what_is_assigned_while_the_coordinator_forgets_is_lost_too() -> None:
 
 
 def test_what_waits_to_be_assigned_is_dropped_when_the_coordinator_forgets() -> None:
-    """It was never the application's, so there is nothing to lose."""
+    """The application never had these partitions, so there is nothing to lose."""
     scene = ClassicScene()
     scene.join()
     scene.sync(0)

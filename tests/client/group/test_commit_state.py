@@ -72,7 +72,7 @@ def test_partitions_fail_by_themselves() -> None:
 
 
 def test_a_partition_that_the_answer_forgets_is_not_taken_for_stored() -> None:
-    """It comes from the network."""
+    """The answer comes from the network and may be incomplete."""
     ledger = CommitLedger[str]()
     ticket = ledger.ask(offset(1), "me")
     ledger.depart()

@@ -84,7 +84,7 @@ async def test_a_topic_that_is_gone_does_not_hold_up_a_closing_consumer(broker: 
 
 
 async def test_a_zombie_is_refused_by_a_real_coordinator(broker: str) -> None:
-    """It was a member of a group that has forgotten it (G-02)."""
+    """The coordinator has removed the member from its group (G-02)."""
     async with Admin(broker) as admin, commits_of(broker) as commits:
         await admin.create_topic(NewTopic("zombies"))
         with pytest.raises(CommitFailed, match="given up meanwhile"):

@@ -13,7 +13,7 @@ NAMES = ["a", "a1", "b1", "ba", "A1", "a.b", "logs-2026", "logs_old"]
 
 
 def test_names_that_begin_with_a_match_are_meant() -> None:
-    """As ``pattern.match`` decides, and other clients written in Python."""
+    """Patterns match as with ``pattern.match``, and as in other clients written in Python."""
     assert matching(re.compile("a"), NAMES) == ("a", "a.b", "a1")
     assert matching(re.compile("a$"), NAMES) == ("a",)
 
@@ -24,7 +24,8 @@ def test_names_that_begin_with_a_match_are_meant() -> None:
 )
 @pytest.mark.parametrize("flags", [0, re.IGNORECASE])
 def test_the_coordinator_finds_the_same_topics(text: str, flags: int) -> None:
-    """It matches whole names by RE2 (KIP-848); one subscription means one thing everywhere."""
+    """The coordinator matches whole names by RE2 (KIP-848); one subscription must mean the same
+    everywhere."""
     pattern = re.compile(text, flags)
     expression = re2_of(pattern)
     assert expression is not None

@@ -69,7 +69,7 @@ async def test_a_consumer_begins_after_what_a_transaction_is_about_to_store(
 async def test_who_asks_where_the_group_stands_waits_for_transactions(
     toy: ToyCluster, isolation: Isolation
 ) -> None:
-    """As Java's ``committed`` does."""
+    """``committed`` waits as Java's does."""
     async with consumer_of(toy, isolation) as consumer:
         unstable(toy, 2)
 

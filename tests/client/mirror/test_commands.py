@@ -116,7 +116,7 @@ def test_the_file_of_the_page_is_a_configuration() -> None:
 
 
 async def test_the_code_of_the_page_copies(west: Cluster, central: Cluster) -> None:
-    """It is what people begin with."""
+    """Users start from the code of the page."""
     (code,) = blocks("python")
     west.create_topic("page", 1)
     await fill(west.bootstrap_servers, "page", [b"1"])

@@ -130,7 +130,7 @@ async def test_a_mirror_that_ended_goes_on_where_it_was(
 async def test_what_was_aborted_at_the_source_is_not_copied(
     west: Cluster, central: Cluster
 ) -> None:
-    """It would be committed in the copy, for ever."""
+    """The copy of an aborted record would be committed."""
     west.create_topic("txn")
     async with Producer(west.bootstrap_servers, transactional_id="t") as producer:
         await producer.init_transactions()

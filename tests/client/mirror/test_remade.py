@@ -50,7 +50,7 @@ async def chosen_for(
 async def test_a_topic_that_was_made_anew_while_nobody_copied_is_copied_from_its_beginning(
     west: Cluster, central: Cluster, *, exactly_once: bool
 ) -> None:
-    """It has grown beyond the place where the mirror was: what is before that would be missed."""
+    """The new topic is longer than the mirror's old position; earlier records would be missed."""
     topic = f"remade-{exactly_once}"
     bootstrap = west.bootstrap_servers
     chosen = await chosen_for(west, central, topic, exactly_once=exactly_once)

@@ -33,7 +33,7 @@ def copied(*mirrors: Mirror) -> int:
 
 
 async def test_processes_of_one_name_share_the_work(west: Cluster, central: Cluster) -> None:
-    """Nothing is copied twice when one more comes, nor left out when one goes."""
+    """No record is copied twice when a process joins, nor skipped when one leaves."""
     west.create_topic("shared", 4)
     how = of(west, central, "shared")
     one, two = Mirror(how), Mirror(how)

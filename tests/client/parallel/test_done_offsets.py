@@ -24,7 +24,8 @@ def test_offsets_come_back(position: int, deltas: set[int]) -> None:
 
 
 def test_what_is_too_far_away_is_left_out() -> None:
-    """It is done again, which is allowed; metadata that is refused would store nothing at all."""
+    """Such records are done again, which is allowed; metadata that is refused would store
+    nothing."""
     limit = 8 * BITMAP_BYTES_MAX
 
     assert decode_done(5, encode_done(5, [6, 5 + limit])) == {6}
@@ -39,6 +40,6 @@ def test_text_of_others_means_nothing(text: str) -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_ignored(text: str) -> None:
-    """It must not end the consumer that finds it."""
+    """Foreign metadata must not end the consumer that reads it."""
     assert decode_done(0, text) == frozenset()
     decode_done(0, PREFIX + text)

@@ -174,7 +174,7 @@ async def test_partitions_that_move_wait_for_what_is_in_work(
 
 
 async def test_without_a_group_the_positions_are_for_the_application_to_keep(broker: str) -> None:
-    """It may store them with its results."""
+    """An application may store positions with its results."""
     await fill(broker, "par-alone", 90)
     ledger = Ledger(90)
     config = ConsumerConfig(offset_reset="earliest")
@@ -219,7 +219,7 @@ async def test_metadata_of_others_is_left_alone(broker: str) -> None:
 
 
 async def test_the_example_does_what_it_says(broker: str) -> None:
-    """As a person starts it; one record has nothing in it."""
+    """The example runs as users start it; one record is empty."""
     await fill(broker, "par-example", 40)
     async with Producer(broker) as producer:
         await producer.send("par-example", b"", b"empty")

@@ -62,5 +62,5 @@ def test_who_has_settings_of_their_own_keeps_them(setting: dict[str, str]) -> No
 
 
 def test_the_answer_stays_what_it_was() -> None:
-    """It is for the whole process: later calls cost nothing."""
+    """The setting is for the whole process: later calls cost nothing."""
     assert keep_freed_memory() is keep_freed_memory()

@@ -135,7 +135,7 @@ def test_nothing_is_told_when_the_program_ends(address: str, name: str) -> None:
 
 
 def test_the_warning_names_the_line_that_dropped_it() -> None:
-    """As near as Python knows; the rest is tracemalloc's."""
+    """The line is as exact as Python knows it; tracemalloc gives more."""
 
     class Dropped:
         def __del__(self) -> None:

@@ -56,7 +56,7 @@ def test_partitions_are_a_list_of_pairs(partitions: Any, sentence: str) -> None:
 
 
 def test_plain_pairs_are_partitions_each_once() -> None:
-    """As JSON and other clients have them."""
+    """JSON and other clients use plain pairs."""
     assert partitions_of([("t", 0), P0]) == [P0]
 
 
@@ -108,7 +108,7 @@ CONSUMERS: list[Wrong] = [
 async def test_settings_are_checked_when_a_client_is_made(
     kind: Any, settings: dict[str, Any], sentence: str
 ) -> None:
-    """Not with the first record."""
+    """A wrong setting must fail before the first record."""
     with pytest.raises((TypeError, ValueError), match=re.escape(sentence)):
         kind(HERE, **settings)
 
@@ -134,7 +134,7 @@ async def test_an_address_has_neither_protocol_nor_path(bootstrap: str) -> None:
 async def test_a_wrong_record_ends_no_producer(
     toy: ToyCluster, arguments: dict[str, Any], sentence: str
 ) -> None:
-    """It could not be encoded, and the producer stopped with all that others had sent."""
+    """A record that could not be encoded used to stop the producer with all other records."""
     log = toy.add_topic("t").partitions[0]
     async with ottla.Producer(toy.bootstrap) as producer:
         with pytest.raises((TypeError, ValueError), match=re.escape(sentence)):
@@ -264,7 +264,7 @@ async def test_a_table_is_made_of_one_topic(toy: ToyCluster) -> None:
 
 
 async def test_partitions_of_a_table_are_numbers(toy: ToyCluster) -> None:
-    """As they are in a topic."""
+    """A single number is refused with the expected form."""
     toy.add_topic("t")
     wrong: Any = 0
     with pytest.raises(TypeError, match="partitions are given as a list of numbers, not 0"):
@@ -295,7 +295,7 @@ async def test_a_partition_that_was_added_is_there(toy: ToyCluster) -> None:
 
 
 async def test_a_batch_goes_to_a_partition_that_was_added(toy: ToyCluster) -> None:
-    """As a single record does."""
+    """``send_batch`` follows added partitions as ``send`` does."""
     topic = toy.add_topic("t")
     async with ottla.Producer(toy.bootstrap) as producer:
         await (await producer.send_batch("t", [b"x"], partition=0))
@@ -309,7 +309,7 @@ async def test_a_batch_goes_to_a_partition_that_was_added(toy: ToyCluster) -> No
 async def test_an_idle_producer_hears_of_partitions_when_what_it_knows_is_old(
     toy: ToyCluster,
 ) -> None:
-    """It asked only for what it had to send, so it told the first number for ever."""
+    """The producer refreshed only topics that it sent to, so it kept the first number for ever."""
     topic = toy.add_topic("t")
     async with ottla.Producer(toy.bootstrap, metadata_max_age_ms=0) as producer:
         assert await producer.partitions_of("t") == 1

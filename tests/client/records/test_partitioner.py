@@ -21,7 +21,7 @@ JAVA_HASHES = [
 
 
 def signed(number: int) -> int:
-    """As Java shows 32 bits."""
+    """The value as Java's signed 32 bits."""
     return number - 2**32 if number >= 2**31 else number
 
 

@@ -81,7 +81,8 @@ def settings(**changes: Any) -> dict[str, Any]:
 async def test_a_client_starts_in_time_or_names_the_silent_host(
     client: type[Producer[Any, Any] | Consumer[Any, Any] | Admin], *, is_deaf: bool
 ) -> None:
-    """It took as long as a connection may, and then that long once more for the first answer."""
+    """The start used to take the connection timeout, and then that long again for the first
+    answer."""
     with silent(is_deaf=is_deaf) as node, in_time():
         with pytest.raises(BrokerUnreachable, match="within the 1000 ms of the call") as failure:
             await client(str(node.address), **settings()).start()
@@ -223,7 +224,7 @@ async def test_a_change_that_never_reached_the_controller_was_not_sent(
 
 
 async def test_a_change_without_an_answer_in_time_may_have_been_made(toy: ToyCluster) -> None:
-    """Also where an earlier try was refused; and its connection is there for others."""
+    """The same holds after a refused first try; and the connection stays usable for other calls."""
     toy.start(2)
     tries: list[Seen] = []
 

@@ -75,7 +75,7 @@ def test_version_1_announces_a_partition_before_its_first_batch() -> None:
 
 
 def test_a_partition_that_comes_while_others_are_announced_is_next() -> None:
-    """It was not part of that request."""
+    """The partition was not part of the request in flight."""
     machine = ready(1)
     machine.begin()
     machine.parts.admit(FIRST)
@@ -139,7 +139,7 @@ def test_nothing_is_asked_about_a_transaction_of_nothing(version: int) -> None:
 
 
 def test_an_abort_forgets_what_was_not_announced() -> None:
-    """It would only have to be ended as well."""
+    """A partition that was announced would only have to be ended."""
     machine = opened(1, FIRST)
     machine.parts.admit(SECOND)
     machine.parts.send_offsets(OFFSETS)
@@ -344,7 +344,7 @@ def test_the_table_says_the_same_at_every_request(code: ErrorCode, expected: Jud
 
 
 def test_a_batch_is_never_tried_again_by_the_table() -> None:
-    """It comes here when that is over."""
+    """The producer retries batches by itself before it asks the table."""
     worse = {judge_error(NextStep.PRODUCE, code) for code in ErrorCode if code is not NONE}
 
     assert worse == {Judgement.ABORTABLE, Judgement.FORGOTTEN, Judgement.FATAL}

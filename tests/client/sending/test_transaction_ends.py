@@ -55,7 +55,7 @@ async def test_a_commit_that_takes_too_long_goes_on_and_tells_its_end_later(
 
 
 async def test_a_commit_that_was_cancelled_goes_on(cluster: ToyCluster) -> None:
-    """As if it had taken too long."""
+    """The commit continues as after a timeout."""
     async with producer_of(cluster) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -160,7 +160,7 @@ async def test_closing_aborts_what_is_open(cluster: ToyCluster) -> None:
 
 
 async def test_closing_waits_for_a_commit_that_is_under_way(cluster: ToyCluster) -> None:
-    """It has been asked for, and nothing can take that back."""
+    """EndTxn has been sent and cannot be taken back."""
     producer = producer_of(cluster)
     await producer.start()
     await producer.init_transactions()
@@ -230,6 +230,6 @@ async def test_a_producer_without_the_id_has_no_transactions(toy: ToyCluster) ->
 
 
 def test_a_dropped_record_has_an_error_of_its_own() -> None:
-    """It is not the fault of the record, and not of the cluster either."""
+    """Neither the record nor the cluster is the cause of the failure."""
     assert not TransactionAborted("x").retriable
     assert TransactionTimedOut("x").retriable

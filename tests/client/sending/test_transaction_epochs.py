@@ -74,7 +74,7 @@ def test_positions_that_are_lost_on_their_way_cannot_join_the_next_transaction(
 
 
 def test_a_predecessor_that_wakes_up_while_renewing_is_fenced() -> None:
-    """It asks with the epoch it has, so that it cannot take the id back (KIP-360)."""
+    """It sends its old epoch, so that it cannot take the id back (KIP-360)."""
     machine = opened(1, FIRST)
     machine.batch_failed(ErrorCode.MESSAGE_TOO_LARGE)
     machine.abort()

@@ -152,7 +152,7 @@ async def test_a_cluster_that_is_upgraded_is_followed_with_the_next_transaction(
 async def test_a_broker_that_does_not_know_its_clusters_version_is_not_written_to(
     toy: ToyCluster,
 ) -> None:
-    """It would store records of a transaction without telling the coordinator."""
+    """Such a broker would store records of a transaction without telling the coordinator."""
     toy.transaction_version = 2
     toy.versions = {ApiKey.PRODUCE: (0, 11)}
     toy.add_topic("out")

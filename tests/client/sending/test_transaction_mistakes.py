@@ -48,7 +48,7 @@ async def test_offsets_that_cannot_be_stored_end_no_transaction(
 
 
 async def test_plain_pairs_are_partitions_in_a_transaction(cluster: ToyCluster) -> None:
-    """As everywhere else."""
+    """Plain pairs are accepted here as in other calls."""
     pair: Any = ("in", 0)
     async with producer_of(cluster) as producer:
         await producer.init_transactions()
@@ -60,7 +60,7 @@ async def test_plain_pairs_are_partitions_in_a_transaction(cluster: ToyCluster) 
 async def test_a_defect_is_told_once_and_holds_up_no_close(
     cluster: ToyCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It was met again as soon as it had been told, and that for as long as the producer lived."""
+    """The producer used to hit and report the defect again and again."""
 
     async def fail(*_: object) -> None:
         raise RuntimeError("a defect")

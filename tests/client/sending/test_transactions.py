@@ -114,7 +114,7 @@ async def test_version_2_announces_nothing_and_takes_the_next_epoch(toy: ToyClus
 
 
 async def test_version_1_keeps_epoch_and_sequence_over_transactions(toy: ToyCluster) -> None:
-    """As brokers of that version expect."""
+    """Brokers of that version expect it."""
     log = toy.add_topic("out").partitions[0]
     async with producer_of(toy) as producer:
         await producer.init_transactions()

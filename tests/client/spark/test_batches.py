@@ -252,7 +252,7 @@ def test_a_topic_may_say_what_its_timestamps_are(broker: str, topic: str) -> Non
 
 
 def test_batches_have_exactly_sparks_schema(broker: str, topic: str) -> None:
-    """It compares the first batch of a task to the letter, and trusts the others."""
+    """Spark checks the first Arrow batch of a task exactly, and trusts the others."""
     with Producer(broker) as producer:
         producer.send(topic, b"v", headers=(("a", None), ("a", b"2"))).result()
         producer.send(topic, None, b"").result()

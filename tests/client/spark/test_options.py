@@ -90,7 +90,7 @@ def test_what_a_query_shows_as_its_progress_can_be_given_to_another() -> None:
 
 
 def test_assign_names_partitions() -> None:
-    """As JSON with a list for each topic."""
+    """The option is JSON with a list for each topic."""
     options = Options.of({"bootstrapServers": "127.0.0.1:9092", "assign": '{"b": [1, 0]}'})
 
     assert options.subscription.partitions == (TopicPartition("b", 0), TopicPartition("b", 1))

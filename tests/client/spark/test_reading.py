@@ -150,7 +150,7 @@ def test_a_query_that_fails_and_begins_again_reads_the_same_again(
 def test_what_users_get_wrong_is_in_what_spark_tells_them(
     spark: SparkSession, broker: str, topic: str, tmp_path: Path
 ) -> None:
-    """It wraps the sentence, but it has to be there."""
+    """Spark wraps the message, which has to be in it."""
 
     def told(action: Callable[[], object]) -> str:
         with pytest.raises(PySparkException) as caught:

@@ -85,7 +85,7 @@ def test_a_first_micro_batch_may_take_longer_than_a_ledger_lives(tmp_path: Path)
 
 
 def looked(told: Written, age_s: float) -> Written:
-    """As if this task had begun so long ago."""
+    """The commit message of a task that began so long ago."""
     assert told.part is not None
     then_ms = told.part.looked_ms - age_s * 1_000
     return replace(told, part=told.part._replace(looked_ms=then_ms))
@@ -133,7 +133,7 @@ def test_a_first_micro_batch_is_late_by_the_brokers_own_figure(tmp_path: Path) -
 
 
 def test_a_checkpoint_is_found_as_spark_names_it(tmp_path: Path) -> None:
-    """As a path, or as an address of Hadoop's."""
+    """The checkpoint may be a path or a URI of Hadoop's."""
     plan(tmp_path, 3, age_s=DAY_S)
 
     for name in (str(tmp_path), f"file:{tmp_path}", f"file://{tmp_path}"):

@@ -68,7 +68,7 @@ def test_task_0_is_committed_before_the_others() -> None:
 
 
 def test_the_first_batch_needs_no_entry() -> None:
-    """Nothing can have been written before it."""
+    """No task can have written before it."""
     verdict = judge_batch(0, [part(0, Outcome.OPEN)], may_begin=False)
 
     assert verdict == Verdict(is_new=True)

@@ -22,7 +22,8 @@ def test_kafkas_own_names_configure_the_producer() -> None:
 
 
 def test_a_transaction_may_last_as_long_as_brokers_allow_by_default() -> None:
-    """It is open until the whole micro-batch is written; a minute would end long ones."""
+    """The transaction is open until the whole micro-batch is written; a minute would end long
+    ones."""
     assert parsed().config.transaction_timeout_ms == 900_000
     short = parsed(**{"kafka.transaction.timeout.ms": "60000"})
     assert short.config.transaction_timeout_ms == 60_000

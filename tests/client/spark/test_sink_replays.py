@@ -157,7 +157,7 @@ def test_a_second_attempt_fences_the_first(query: Query) -> None:
 
 
 def test_a_fenced_attempt_fails_by_itself(query: Query) -> None:
-    """It may be in the middle of its rows."""
+    """The attempt may be in the middle of its rows."""
     slow = OnceTask(query.options, query.task(0, 0))
     run(slow.open())
     run(slow.take(next(batches(0, [b"a", b"b"]))))
@@ -261,7 +261,7 @@ def test_a_missing_topic_is_named_with_its_option(broker: str) -> None:
 
 
 def test_a_missing_topic_is_made_by_brokers_that_do_that(broker: str) -> None:
-    """As Spark's own connector has it: jobs that run there run here."""
+    """Jobs that run with Spark's own connector run here."""
     missing = Query(broker, "made-by-brokers", "made-by-brokers")
     assert missing.batch(0, {0: [b"a", b"b"]}) == [Outcome.OPEN]
     plain = StreamWriter(

@@ -71,7 +71,7 @@ def test_what_cannot_be_written_is_told_by_name(
 
 
 def test_the_option_topic_wins_over_the_column_and_other_columns_are_left() -> None:
-    """As in Spark's own connector."""
+    """Spark's own connector does the same."""
     shape = shape_of({**ALL, "topic": "int"}.items(), "mine")
 
     assert shape == Shape(("key", "value", "headers", "partition"), "mine")
@@ -91,7 +91,7 @@ def test_rows_go_to_the_topics_that_they_name_in_their_order() -> None:
 
 
 def test_a_row_without_a_topic_is_refused() -> None:
-    """It would go nowhere."""
+    """The row would have no destination."""
     batch = pa.record_batch({"value": pa.array([b"v"]), "topic": pa.array([None], pa.string())})
 
     with pytest.raises(ValueError, match="null in the column 'topic'; the option topic"):
@@ -100,7 +100,7 @@ def test_a_row_without_a_topic_is_refused() -> None:
 
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"x"}])
 def test_a_header_without_a_name_is_refused(header: dict[str, bytes | None] | None) -> None:
-    """It would be stored under the name None."""
+    """The header would be stored under the name None."""
     shape = shape_of({"value": "binary", "headers": ALL["headers"]}.items(), "t")
     good = {"key": "a", "value": None}
     batch = pa.record_batch(

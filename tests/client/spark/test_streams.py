@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def test_a_stream_begins_at_the_end_and_goes_on(broker: str, topic: str) -> None:
-    """As Spark's connector does by default."""
+    """Spark's connector does the same by default."""
     fill(broker, topic, 10)
     query = Query(broker, subscribe=topic)
 
@@ -170,7 +170,7 @@ def test_retention_that_was_faster_is_a_loss_that_names_the_option(broker: str, 
 
 
 def test_a_topic_made_anew_is_a_loss(broker: str, topic: str) -> None:
-    """Also when it has grown beyond the place where the query was: those are other records."""
+    """A new topic that has grown past the query's position has other records."""
     fill(broker, topic, 3)
     query = Query(broker, subscribe=topic, startingOffsets="earliest")
     assert query.batch() == {0: [0, 1, 2]}
@@ -246,7 +246,7 @@ def test_how_far_a_query_is_can_be_seen_like_a_groups_lag(broker: str, topic: st
 
 
 def test_the_group_may_be_named_and_left_out(broker: str, topic: str) -> None:
-    """As with Spark's connector; and some want no group at all."""
+    """Spark's connector has the same option; some users want no group at all."""
     fill(broker, topic, 4)
     name = f"named-{topic}"
     for commits in (False, True):

@@ -78,7 +78,7 @@ async def test_a_stream_passes_holes_of_compaction(toy: ToyCluster) -> None:
 
 
 async def test_a_partition_that_a_broker_has_not_heard_of_yet_is_no_loss(toy: ToyCluster) -> None:
-    """Not all brokers know at once of partitions that were added, and any of them may be asked."""
+    """Brokers learn of added partitions at different times, and any of them may be asked."""
     topic = toy.add_topic("t", 2)
     for number in range(2):
         topic.partitions[number].append(encode_batch([(1, None, b"x", ())]))

@@ -68,7 +68,7 @@ def test_every_column_of_a_row_arrives(
 def test_modes_that_a_topic_cannot_have_are_refused(
     spark: SparkSession, broker: str, topic: str
 ) -> None:
-    """Nothing can be overwritten, and the default mode of Spark asks whether a table exists."""
+    """Kafka cannot overwrite, and Spark's default mode asks whether a table exists."""
     frame = spark.sql("select 'v' as value")
 
     with pytest.raises(Exception, match=r"mode\('overwrite'\) cannot be had"):
@@ -124,7 +124,7 @@ class Copying:
         return query
 
     def forget_the_last_batch(self) -> None:
-        """As if Spark had been killed before it noted that the batch is done."""
+        """Restore the state of a query that was killed before it noted that the batch is done."""
         commits = self._folder / "commits"
         last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
         (commits / str(last)).unlink()

@@ -26,7 +26,7 @@ class SilentNode:
             self._queued.append(queued)
 
     def close(self) -> None:
-        """As a toy broker's."""
+        """The same call as a toy broker's."""
         self._listening.close()
         for queued in self._queued:
             queued.close()

@@ -120,7 +120,7 @@ class ToyCluster:
         return topic
 
     def topics_of(self, node_id: int) -> dict[str, ToyTopic]:
-        """As that broker knows them."""
+        """The topics in the view of that broker."""
         return self.behind.get(node_id, self.topics)
 
     def counts(self) -> Counter[ApiKey]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ottla.protocol.records.batch import RecordBatch
 
     class Topic(Protocol):
-        """As much of a toy topic as is needed here."""
+        """The part of a toy topic that logs need."""
 
         topic_id: bytes
         partitions: list[ToyPartition]

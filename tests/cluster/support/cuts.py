@@ -48,7 +48,7 @@ def from_store(network: Network, victim: str) -> None:
 
 
 def one_way(network: Network, victim: str) -> None:
-    """It hears the others, and they do not hear it."""
+    """Cut one direction: the host receives, and the others do not hear it."""
     for other in (*BROKERS, "zookeeper"):
         if other != victim:
             network.cut(victim, other)

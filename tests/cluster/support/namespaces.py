@@ -88,7 +88,7 @@ class Network:
         return ["ip", "netns", "exec", self.namespace(host)]
 
     def cut(self, source: str, destination: str) -> None:
-        """Nothing from the one reaches the other; the way back stays."""
+        """Cut one direction only: packets from the one do not reach the other."""
         self._point(source, destination, NOWHERE)
 
     def cut_both(self, one: str, other: str) -> None:

@@ -198,7 +198,7 @@ class RealCluster:
         return {number: part.leader for number, part in found.items()}
 
     def controller_id(self) -> int:
-        """As some broker believes."""
+        """Id of the controller in one broker's view."""
         return int(self.admin.list_topics(timeout=60).controller_id)
 
     def newest(self, topic: str) -> dict[int, Told]:

@@ -79,7 +79,7 @@ class Wire:
         self._armed = (message, delay_s, strike)
 
     def disarm(self) -> None:
-        """It has come too late."""
+        """Cancel the strike, since its point has passed."""
         self._armed = None
 
     def on_sent(self, data: bytes, count: int) -> None:
@@ -99,7 +99,7 @@ class Wire:
             strike()
 
     def check_version(self) -> None:
-        """Nothing was sent in the way of version 1."""
+        """Check that no request of version 1 was sent."""
         assert not [one for one in self.sent if one[0] in ANNOUNCING], self.sent
         for message, least in VERSIONS_MIN.items():
             versions = {version for key, version in self.sent if key == message}

@@ -87,7 +87,7 @@ class Place(NamedTuple):
 
 
 def position_of_one(group_id: str) -> Question:
-    """As clients ask up to version 7."""
+    """Fetch the committed offset with version 7."""
     request = OffsetFetchRequest(
         group_id=group_id, topics=[OffsetFetchRequestTopic(TOPIC, [0])], require_stable=True
     )
@@ -101,7 +101,7 @@ def position_of_one(group_id: str) -> Question:
 
 
 def position_of_many(group_id: str) -> Question:
-    """As they ask from version 8 on."""
+    """Fetch the committed offset with version 8, of several groups."""
     one = OffsetFetchRequestGroup(
         group_id, topics=[OffsetFetchRequestTopics(TOPIC, partition_indexes=[0])]
     )

@@ -76,7 +76,7 @@ class Faults:
         self._cluster = cluster
 
     def kill(self, broker_id: int) -> None:
-        """As ``kill -9``."""
+        """Kill the process with SIGKILL."""
         self._cluster.end(broker_id)
 
     def restart(self, broker_id: int) -> None:

@@ -86,7 +86,7 @@ def test_a_record_shown_to_a_consumer_must_stay() -> None:
 
 
 def test_an_acknowledgement_without_offset_still_promises_the_value() -> None:
-    """That is how a duplicate is acknowledged once its offset is forgotten."""
+    """A duplicate is acknowledged without an offset once its offset is forgotten."""
     story = Story()
     story.acked(b"a", None)
 

@@ -75,7 +75,7 @@ class SimStore:
         self._around = around
 
     def __str__(self) -> str:
-        """As messages to clients name it; an address in memory would make each run another."""
+        """The name used in messages to clients; a memory address would differ in each run."""
         return "the simulated store"
 
     async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> SimSession:

@@ -34,7 +34,7 @@ def failures(seeds: range, reached: Counter[str], chaos_s: float | None = None) 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_a_cluster_keeps_its_promises_under_chaos(first: int) -> None:
-    """Nothing acknowledged is lost, doubled or reordered, and all works again when it is calm."""
+    """No acknowledged record is lost, doubled or reordered, and all works again when it is calm."""
     reached: Counter[str] = Counter()
     found = failures(range(first, first + BLOCK), reached, SHORT_S)
 

@@ -236,7 +236,7 @@ def batches(*values: bytes, leader_epoch: int = 0) -> bytes:
 
 
 def test_replicas_differ_only_above_their_watermarks() -> None:
-    """Also when only the leader epoch of a batch is another one."""
+    """A batch that differs only in its leader epoch counts as different."""
     for data, expected in (
         (batches(b"a", b"b", b"c"), []),
         (batches(b"a", b"b", b"x"), []),
@@ -291,7 +291,7 @@ def test_the_verdict_of_a_clean_seed_is_stricter() -> None:
 
 
 def test_a_whole_cluster_has_everybody_in_every_isr() -> None:
-    """It is what the next unclean stop waits for."""
+    """The next unclean stop waits until the cluster is whole."""
     stage = Stage()
     stage.state(isr=(0, 1))
     assert [text.split(":")[0] for text in stage.cluster.missing()] == ["t-0"]

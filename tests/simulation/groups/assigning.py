@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def by_topic(partitions: Iterable[Partition]) -> list[OwnedPartitions]:
-    """As subscriptions and assignments list them."""
+    """Partitions by topic, as subscriptions and assignments list them."""
     numbers: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         numbers.setdefault(topic, []).append(number)

@@ -157,7 +157,7 @@ class GroupsOfOneBroker(SingleBroker):
         node.start()
 
     async def _stop(self, node: Node, sleep_s: float) -> None:
-        """It leaves the group, if it can."""
+        """Stop a member, which leaves its group if it can."""
         node.terminate()
         await asyncio.sleep(sleep_s)
         if node.running:
@@ -165,7 +165,7 @@ class GroupsOfOneBroker(SingleBroker):
         node.start()
 
     async def _sleep(self, node: Node, sleep_s: float) -> None:
-        """It believes to be what it was before."""
+        """Pause a member, which keeps its former state."""
         node.pause()
         await asyncio.sleep(sleep_s)
         node.resume()
@@ -273,12 +273,13 @@ def _kind_of_member(terms: Terms, client: Client) -> type[ClassicMember | Consum
 
 
 def draw_group_options(seed: int, chaos_s: float = CHAOS_S) -> Options:
-    """As of the other scenario, without what hides records, and with groups that are quick.
+    """Options of the other scenario, without those that hide records, and with short sessions.
 
     Calm must be calm: where answers take longer than sessions last, no group can settle.
 
-    Pages that a failed fsync loses may be those of the offsets topic, which one broker alone
-    cannot mend."""
+    Pages that a failed fsync loses may be those of the offsets topic, which one broker alone cannot
+    mend.
+    """
     options = draw_options(seed, chaos_s)
     random = SimRandom(seed, "group options")
     settings = {

@@ -68,7 +68,7 @@ def test_two_owners_in_one_generation_are_found() -> None:
 
 
 def test_a_group_that_lost_power_may_give_a_generation_again_unless_it_was_flushed() -> None:
-    """Nothing was promised to survive that."""
+    """Unflushed generations are not promised to survive a loss of power."""
     for durable, count in ((False, 0), (True, 1)):
         story = Story(durable=durable)
         story.owns("a", 1)
@@ -144,7 +144,7 @@ def test_records_in_the_place_of_lost_ones_may_be_skipped() -> None:
 
 
 def test_who_has_read_lost_records_goes_on_behind_them() -> None:
-    """Also without having committed: a member that keeps a partition keeps its position."""
+    """A member that keeps a partition keeps its position, also without a commit."""
     story = Story()
     for offset, value in ((0, b"a"), (1, b"lost")):
         story.show(G, P, offset, value)

@@ -162,7 +162,7 @@ class ToyBroker:
         self._listener.close()
 
     def on_failure(self, callback: object) -> None:
-        """It aborts instead."""
+        """Ignored: the toy aborts on a failure."""
 
     async def _open(self, topic: str, partition: int) -> None:
         disk, directory = self._ports.disk, f"/data/{topic}-{partition}"

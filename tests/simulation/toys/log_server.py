@@ -42,7 +42,7 @@ class ToyServer:
         self._listener.close()
 
     def on_failure(self, callback: object) -> None:
-        """It aborts instead."""
+        """Ignored: the toy aborts on a failure."""
 
     def _accept(self) -> None:
         socket = self._listener.accept()

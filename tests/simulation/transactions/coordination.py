@@ -103,7 +103,7 @@ class Coordinators:
             return None
 
     def forget(self, kind: CoordinatorKind, key: str) -> None:
-        """It is not there any more, perhaps."""
+        """Forget a coordinator, which may have moved."""
         self._known.pop((kind, key), None)
 
     async def find(self, kind: CoordinatorKind, key: str) -> int | None:

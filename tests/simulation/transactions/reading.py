@@ -156,5 +156,5 @@ async def read_to_the_end(client: ClusterClient, books: Books, partition: Partit
 
 
 def reads_of(partition: Partition, shown: list[Shown]) -> list[Read]:
-    """As the checker has them."""
+    """The records in the form that the checker takes."""
     return [Read(key_of(partition), one.offset, one.value) for one in shown]

@@ -28,7 +28,7 @@ TIMERS_PURGE_MIN = 4_096
 
 
 class Deadlock(Exception):
-    """Nothing is ready and nothing is scheduled, yet the run is not over."""
+    """No task is ready and no timer is set, yet the run is not over."""
 
 
 class BusyLoop(BaseException):
@@ -333,7 +333,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 ready.append(timer)
 
     def _write_to_self(self) -> None:
-        """Nothing to wake: this loop never sleeps."""
+        """Do nothing: this loop never sleeps."""
 
     def _check_closed(self) -> None:
         if self.is_closed():

@@ -34,7 +34,7 @@ class SimRandom:
         return int(self._source.random() * limit)
 
     def token(self, count: int) -> bytes:
-        """That many bytes."""
+        """So many random bytes."""
         return self._source.randbytes(count)
 
     def between(self, low: float, high: float) -> float:
@@ -54,5 +54,5 @@ class SimRandom:
         return items[int(self._source.random() * len(items))]
 
     def sample(self, items: Sequence[Item], count: int) -> list[Item]:
-        """That many different items, in random order."""
+        """So many different items, in random order."""
         return self._source.sample(items, count)

@@ -150,7 +150,7 @@ def test_a_name_without_directory_fsync_may_be_gone() -> None:
 
 
 def test_an_unsynced_rename_leaves_the_old_or_the_new_file_never_a_mixture() -> None:
-    """That is why checkpoints are replaced by rename (S-08)."""
+    """Atomic renames are why checkpoints are replaced by rename (S-08)."""
     outcomes = set()
     for seed in range(80):
         bench = Bench()

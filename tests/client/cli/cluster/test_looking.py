@@ -125,7 +125,7 @@ def test_settings_are_shown_and_changed(broker: str, ottla: Ottla) -> None:
 
 
 def test_a_setting_that_no_broker_knows_is_kept_and_told(broker: str, ottla: Ottla) -> None:
-    """It may be a plug-in's, and more often is misspelt."""
+    """An unknown setting may belong to a plug-in, but is more often misspelt."""
     known = "log.cleaner.threads=1"
     ended = ottla(
         "configs", "alter", "broker", "1", "-c", "no.such=1", "-c", known, "--dry-run", "-b", broker

@@ -95,7 +95,7 @@ def test_setting_a_config_and_taking_it_back(broker: str, ottla: Ottla) -> None:
 def test_a_mistake_gets_one_sentence_and_a_status(
     broker: str, ottla: Ottla, arguments: list[str], status: int, expected: str
 ) -> None:
-    """It says what is wrong, and the exit status says that something is."""
+    """The error names the mistake, and the exit status lets scripts notice it."""
     ottla("topics", "create", "known", "--if-not-exists", "-b", broker)
 
     ended = ottla("topics", "-b", broker, *arguments)

@@ -160,7 +160,7 @@ def test_the_story_of_a_group_is_told(broker: str, ottla: Ottla) -> None:
 
 
 def test_a_group_without_a_story_is_not_called_unknown(broker: str, ottla: Ottla) -> None:
-    """As every group is after a restart: the story is gone, the positions are not."""
+    """After a restart of the broker a group's events are gone, but not its offsets."""
     ten_records(ottla, broker, "mute", 1)
     ottla("groups", "reset-offsets", "silent", "mute", "-o", "end", "-b", broker)
 

@@ -38,6 +38,6 @@ def test_an_object_is_taken_as_it_is() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(wanted: list[str], said: str) -> None:
-    """It is a configuration error and has to be seen before anything is joined."""
+    """A configuration error has to be seen before the consumer joins a group."""
     with pytest.raises(ValueError, match=said):
         make_assignors(wanted)

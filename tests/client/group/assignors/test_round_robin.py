@@ -40,7 +40,7 @@ def test_everything_is_given_to_one_member_that_wants_it(
 def test_members_that_want_the_same_get_equally_many(
     wanted: dict[str, list[str]], counts: dict[str, int]
 ) -> None:
-    """That is all this assignor promises."""
+    """An even share is all that this assignor promises."""
     found = divide(RoundRobinAssignor(), dict.fromkeys(wanted, sorted(counts)), counts)
 
     sizes = [len(held) for held in found.values()]

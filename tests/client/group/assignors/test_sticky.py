@@ -90,7 +90,7 @@ def test_everything_is_given_to_one_member_that_wants_it(
 
 
 def test_a_member_of_an_older_generation_claims_in_vain() -> None:
-    """It was away while another was given its partitions (KIP-341)."""
+    """Another member got its partitions while it was away (KIP-341)."""
     claims = [
         OwnedClaim("away", partitions("tp0 tp1"), 4),
         OwnedClaim("here", partitions("tp0"), 5),
@@ -121,7 +121,7 @@ def test_user_data_comes_back(held: list[tuple[str, int]], number: int) -> None:
 
 @given(st.binary(max_size=40))
 def test_any_user_data_is_read_or_ignored(data: bytes) -> None:
-    """It comes from other members, of any client in any version."""
+    """User data comes from other members, of any client in any version."""
     held, generation = decode_sticky(data)
 
     assert generation >= -(2**31)

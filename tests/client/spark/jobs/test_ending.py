@@ -97,7 +97,7 @@ def test_a_query_ends_with_a_sentence_and_goes_on_the_next_time(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Not with two pages of stacks; and what was under way is done, or done by the next run."""
+    """The user gets no pages of stacks; work in progress is done now or by the next run."""
     source, target = new_topic(2), new_topic()
     fill(broker, source, ROWS // 2, 2)
     words = arguments_of(broker, source, target, tmp_path / "cp")
@@ -167,7 +167,7 @@ def test_a_second_signal_ends_at_once(
 
 
 def test_a_failure_that_nobody_expects_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is ours, and its stack says where."""
+    """An unexpected failure is our bug, and its stack says where."""
     monkeypatch.setattr(running, "open_session", lambda *_: 1 // 0)
 
     with pytest.raises(ZeroDivisionError):

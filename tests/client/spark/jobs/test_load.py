@@ -74,7 +74,7 @@ def lake(spark: SparkSession, broker: str, new_topic: Callable[..., str], tmp_pa
 
 @pytest.mark.requirement("OPS-08")
 def test_a_load_goes_on_where_the_last_one_ended(lake: Lake) -> None:
-    """It runs every hour, by a timer that knows nothing."""
+    """A timer runs the load every hour and keeps no state."""
     lake.fill(range(10))
     assert lake.load() == [5, 5]
     assert lake.load() is None
@@ -220,7 +220,7 @@ def test_loads_of_a_place_divide_their_rows_alike(lake: Lake) -> None:
 
 
 def test_a_load_in_the_middle_of_replacing_others_counts_once(lake: Lake) -> None:
-    """It is killed when the new load is there and the old ones are not gone yet."""
+    """The load is killed when the new files are written and the old ones are not removed yet."""
     lake.fill(range(8), hour=1)
     lake.load()
     loads = Loads(lake.spark, str(lake.place))
@@ -274,7 +274,7 @@ def test_a_load_and_a_live_reader_do_not_disturb_each_other(lake: Lake) -> None:
 
 
 def read_live(lake: Lake, count: int) -> list[int]:
-    """As a member of a group."""
+    """Read as a member of a group."""
     found: list[int] = []
     settings = {"group_id": f"live-{lake.topic}", "offset_reset": "earliest"}
     with Consumer(lake.broker, **settings) as consumer:  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def test_a_manifest_survives_its_file() -> None:
-    """It is the only memory that a load has."""
+    """The manifest is the only state of a load."""
     one = Manifest(7, {ONE: Range(3, 9), TWO: Range(0, 1)}, 7, (5, 6), "day", {"t": "x"})
 
     assert Manifest.read(one.text()) == one

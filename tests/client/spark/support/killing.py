@@ -200,9 +200,10 @@ class Driver:
         return self._process.wait(STOP_WAIT_S)
 
     def kill(self) -> bool:
-        """As by kill -9: Python and the JVM, but not the workers, which find out by themselves.
+        """Kill Python and the JVM with SIGKILL, but not the workers, which notice by themselves.
 
-        False if it had ended before."""
+        False if it had ended before.
+        """
         is_running = self._process.poll() is None
         if is_running:
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -79,7 +79,7 @@ class Standalone:
         )
 
     def program(self, name: str) -> str:
-        """As PySpark brings it."""
+        """A program of PySpark's distribution."""
         return str(Path(pyspark.__path__[0]) / "bin" / name)
 
     def _start(self, name: str, ready: re.Pattern[str], *words: str) -> str:

@@ -53,7 +53,7 @@ def remade(broker: str, topic: str) -> None:
 
 
 def fill(broker: str, topic: str, count: int, partitions: int = 1, first: int = 0) -> None:
-    """That many records in each partition; the values are numbers from ``first`` on."""
+    """Write so many records to each partition; the values are numbers from ``first`` on."""
     with Producer(broker) as producer:
         for partition in range(partitions):
             values = [b"%d" % number for number in range(first, first + count)]

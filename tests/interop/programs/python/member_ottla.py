@@ -34,7 +34,7 @@ class Listener(RebalanceListener):
 
 
 def settings(orders: Orders) -> ConsumerConfig:
-    """As the foreign members have them."""
+    """The same settings as the foreign members have."""
     is_classic = orders.protocol == "classic"
     return ConsumerConfig(
         group_id=orders.group,

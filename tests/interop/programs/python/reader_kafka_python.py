@@ -65,7 +65,7 @@ class Reader:
         return {"offsets": found}
 
     def idle(self, step: Step) -> dict[str, Any]:
-        """It commits by itself only while it is polled."""
+        """Poll, since the client commits automatically only while it is polled."""
         deadline = time.monotonic() + step["seconds"]
         while time.monotonic() < deadline:
             self._take(1)
