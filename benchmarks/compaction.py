@@ -43,8 +43,8 @@ class Lateness:
 
     def __init__(self) -> None:
         self.samples: list[float] = []
-        # CPU time of this whole process from one look to the next: its own part in the delay,
-        # on a machine that others use as well.
+        # CPU time of this whole process between two measurements: its own part in the delay, on a
+        # machine that others use as well.
         self.own: list[float] = []
         self._used = time.process_time()
         self._loop = asyncio.get_running_loop()

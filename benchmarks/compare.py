@@ -1,8 +1,8 @@
 """The same loads by the same client against Ottla and Apache Kafka, in turn, as ratios.
 
-A ratio above 1 says that Ottla is ahead, whatever the figure: rates are divided by Kafka's, costs
-and times divide them. All brokers run at the same time and are driven one after the other, round
-after round, so that what disturbs one disturbs all.
+A ratio above 1 means that Ottla is ahead, for every measurement: rates are divided by Kafka's,
+costs and times divide them. All brokers run at the same time and are driven one after the other,
+round after round, so that what disturbs one disturbs all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Our source for Spark beside Spark's own connector, on one broker in one run.
 
 The connector is that of Spark 4.0.0, the last whose archives Maven's central repository has
-complete, in a PySpark of that version; ours runs in the one that is installed. Without Maven there
-is ours alone. What is read goes nowhere, so that reading is all there is.
+complete, in a PySpark of that version; ours runs in the one that is installed. Without Maven only
+ours is measured. The rows are discarded, so that only reading is measured.
 
 One partition is one task: our worker (one core), the thread of the JVM that takes its rows, and the
 broker work at the same time, the connector does all of it in one thread. So what more partitions
@@ -58,7 +58,7 @@ LOADS = {
 
 
 class Side(NamedTuple):
-    """Whose source, in which Python."""
+    """A source and the Python that it runs in."""
 
     source: str
     python: str = sys.executable

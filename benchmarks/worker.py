@@ -1,6 +1,6 @@
 """A load generator in its own process: pipelines one prebuilt frame over some connections.
 
-Reads its orders as one JSON line from standard input, writes one JSON line with what it saw.
+Reads its parameters as one JSON line from standard input and writes one JSON line of results.
 Python is fast enough here because it only moves whole buffers: one ``send`` of many frames.
 """
 

@@ -136,7 +136,8 @@ async def connected_socket() -> tuple[RealSocket, Sink]:
 
 
 async def fetch(transport: type[ConnectionTransport], pieces: int) -> Cost:
-    """Send the piece that often, each when the one before has arrived: none finds a full socket."""
+    """Send the piece that often, each after the one before has arrived, so that no send finds a
+    full socket."""
     connected, sink = await connected_socket()
     socket = CountedSocket(connected)
     offload = RealOffload(1)

@@ -25,7 +25,7 @@ def _connected(orders: Orders) -> socket.socket:
 
 
 def _receive(sock: socket.socket, buffer: memoryview) -> int:
-    """One frame into the buffer; its size."""
+    """Receive one frame into the buffer; return its size."""
     filled = 0
     while filled < 4:
         filled += _some(sock, buffer[filled:4])

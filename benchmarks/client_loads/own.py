@@ -62,7 +62,7 @@ def _produce(orders: Orders, records: Any) -> Watch:
 
 
 async def _consumer(orders: Orders) -> Consumer:
-    """One that has read its first records."""
+    """A consumer that has read its first records."""
     consumer = Consumer(orders.address, ConsumerConfig(offset_reset="earliest"))
     await consumer.start()
     consumer.assign([TopicPartition(orders.topic, 0)])

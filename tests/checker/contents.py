@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Finding(NamedTuple):
-    """One violation and its evidence, for people."""
+    """One violation and its evidence, for the report."""
 
     anomaly: str
     key: Key

@@ -1,4 +1,4 @@
-"""Histories in short words, for the checker's own tests."""
+"""Builds histories for the checker's own tests."""
 
 from __future__ import annotations
 

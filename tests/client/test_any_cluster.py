@@ -31,7 +31,8 @@ def three(kind: str, apaches: Apaches) -> Iterator[ottla.Cluster]:
 
 
 def new_topic(cluster: ottla.Cluster) -> TopicPartition:
-    """One partition, on all three; what is acknowledged is on two of them."""
+    """Create a topic of one partition, on all three brokers; an acknowledged record is on two of
+    them."""
     name = f"t{uuid4().hex[:8]}"
     cluster.create_topic(name, configs={"min.insync.replicas": 2})
     return TopicPartition(name, 0)

@@ -60,7 +60,7 @@ async def test_every_byte_string_comes_back_as_it_was(toy: ToyCluster) -> None:
 
 
 async def test_a_partition_is_read_in_order_across_batches_and_polls(toy: ToyCluster) -> None:
-    """Offsets without gap, whatever the sizes of batches, fetches and polls."""
+    """Offsets have no gaps, for any sizes of batches, fetches and polls."""
     topic = toy.add_topic("t")
     for number in range(10):
         entries = [(1, None, b"%d" % (number * 7 + place), ()) for place in range(7)]

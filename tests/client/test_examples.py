@@ -78,7 +78,7 @@ def test_a_script_runs_and_prints_what_it_says(
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_says_how_it_is_run(path: Path) -> None:
-    """In its first lines, by its own name."""
+    """Its first lines contain the command with its own name."""
     assert f"python examples/{path.name}" in path.read_text("utf-8").partition("from __future__")[0]
 
 

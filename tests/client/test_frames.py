@@ -40,7 +40,7 @@ async def filled(broker: str, topic: str, count: int, partitions: int = 2) -> st
 
 
 async def test_a_topic_is_a_table_of_the_schema(broker: str) -> None:
-    """Whatever the batches were, the columns are the records, partition after partition."""
+    """The columns equal the records, partition after partition, for any batches."""
     topic = await filled(broker, "frames-table", 30)
 
     table = await ottla.aread_arrow(topic, bootstrap_servers=broker)
@@ -55,7 +55,7 @@ async def test_a_topic_is_a_table_of_the_schema(broker: str) -> None:
 
 
 async def test_offsets_and_times_say_where_to_begin_and_to_end(broker: str) -> None:
-    """The end is not part of it; what lies outside of the log is cut off."""
+    """The end is exclusive; a range beyond the log is cut off."""
     topic = await filled(broker, "frames-ends", 10, 1)
 
     async def offsets(start: Moment = "earliest", end: Moment = "latest") -> list[int]:
@@ -133,7 +133,7 @@ async def test_aborted_records_and_markers_neither_show_nor_hang(broker: str) ->
 
 
 async def test_batches_are_part_of_the_transaction_that_is_open(broker: str) -> None:
-    """All of a call or nothing, whichever way the records came."""
+    """All records of a call are committed or none, in whichever form they were passed."""
     topic = await made(broker, "frames-bulk-transactions", 2)
     table = pa.table({"value": [b"%d" % number for number in range(20_000)]})
     async with Producer(broker, transactional_id="frames-bulk") as producer:
@@ -152,7 +152,7 @@ async def test_batches_are_part_of_the_transaction_that_is_open(broker: str) -> 
 
 
 async def test_the_end_is_settled_at_the_beginning(broker: str) -> None:
-    """A topic that grows as fast as it is read would never end otherwise."""
+    """Otherwise a topic that grows as fast as it is read would never end."""
     topic = await filled(broker, "frames-growing", 100, 1)
     stop = asyncio.Event()
 

@@ -304,7 +304,7 @@ async def test_what_cannot_be_sent_is_refused_at_once(toy: ToyCluster) -> None:
 async def test_a_closed_producer_takes_nothing_and_has_lost_nothing_in_silence(
     toy: ToyCluster,
 ) -> None:
-    """Whatever was in memory when it was closed without delivering has failed, not vanished."""
+    """Records in memory at a close without delivery fail, and do not vanish silently."""
     toy.add_topic("t")
     toy.judge = lambda seen: Fate.SWALLOW if seen.api_key is ApiKey.PRODUCE else None
     producer = Producer(toy.bootstrap, config())

@@ -60,7 +60,7 @@ PAIRS: list[tuple[type[Any], type[Any]]] = [
 def test_both_faces_have_the_same_methods_with_the_same_parameters(
     awaited: type[Any], blocking: type[Any]
 ) -> None:
-    """Seen from outside, and not by the one who writes them."""
+    """Checked by inspection of the classes, not by the generator that writes them."""
 
     def methods(kind: type[Any]) -> dict[str, list[tuple[str, Any, Any]]]:
         return {
@@ -100,7 +100,7 @@ def test_records_go_out_and_come_back_without_an_event_loop(broker: str, topic: 
 
 
 def test_an_error_comes_out_of_the_call_that_met_it(broker: str) -> None:
-    """With its own type, as from the asyncio client."""
+    """The error has the same type as from the asyncio client."""
     with ottla.sync.Admin(broker) as admin:
         with pytest.raises(RequestRefused, match="UNKNOWN_TOPIC_OR_PARTITION"):
             admin.describe_topic("missing")

@@ -1,6 +1,6 @@
-"""A client belongs to the event loop that it was started in, and says so in another one.
+"""A client belongs to the event loop that it was started in, and raises an error in another one.
 
-It used to wait there for answers that come here: for a minute, or for ever.
+It used to wait for answers that arrive in the other loop: for a minute, or for ever.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def far_apart() -> Columns:
 
 
 def beyond(size_bytes: int) -> Columns:
-    """One record whose value is said to be that large, of a single byte that there is."""
+    """A record with a value that claims to be that large and has a single byte."""
     value = BytesColumn(struct.pack("<2i", 0, size_bytes), b"x")
     return Columns(1, bytes(8), bytes(8), BytesColumn.nulls(1), value)
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 
 def cut_repeatedly(folder: Path, rounds: int, within_s: float) -> int:
-    """How many records were acknowledged; the story's own words when it fails."""
+    """Number of acknowledged records; fails with the program's output."""
     seed = random.randrange(10**6)
     with network(HOSTS) as made:
         command = [

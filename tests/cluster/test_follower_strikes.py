@@ -37,9 +37,10 @@ NOT_STORED = (KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.KAFKA_STORAGE_ERROR)
 
 
 class PlainLoad(NumberedLoad):
-    """Without sequence numbers.
+    """Load without sequence numbers.
 
-    A record that was refused is sent again; one whose outcome is not known is left as it is."""
+    A record that was refused is sent again; one with an unknown outcome is not.
+    """
 
     def __init__(self, address: str) -> None:
         self.acked: set[int] = set()

@@ -34,7 +34,7 @@ LARGE, SMALL = "large", "small"
 
 
 def missing() -> str | None:
-    """Why there can be no disks of the test's own; None if there can."""
+    """Why the test cannot mount disks; None if it can."""
     if sys.platform != "linux":
         return "small disks are mounted on Linux only"
     tried = subprocess.run(

@@ -310,7 +310,7 @@ async def run(
         Ensemble() as ensemble,
         RealCluster(folder, ensemble.address, options=OPTIONS) as cluster,
     ):
-        # Their topic is made with as many replicas as it is to have, while there are three brokers.
+        # Their topic is created with its full number of replicas, while there are three brokers.
         await coordinator_of(cluster)
         await asyncio.to_thread(prepare, cluster)
         return await lose_ensemble(cluster, ensemble, length_s, lose_a_broker)
@@ -331,7 +331,7 @@ async def test_without_its_store_the_cluster_does_what_is_safe_and_nothing_else(
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 async def test_a_minute_without_its_store_is_as_good_as_eight_seconds(tmp_path: Path) -> None:
-    """Whatever waits for the store must not pile up, or run out."""
+    """Work that waits for ZooKeeper must neither pile up nor exhaust a resource."""
     outage = await run(tmp_path, 60.0, kill_a_broker)
 
     assert outage.said_by_what_goes_on() == {ErrorCode.NONE}

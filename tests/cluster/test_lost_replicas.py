@@ -74,9 +74,10 @@ def lose_all_pairs(cluster: RealCluster, survivors: Sequence[int]) -> Kept:
 
 
 def lose_all(cluster: RealCluster) -> Kept:
-    """Two replicas die one after the other; only the one that lacks something comes back.
+    """Two replicas die one after the other; only the one that lacks records comes back.
 
-    Returns what is to be there in the end."""
+    Returns the records that must be there in the end.
+    """
     one = {"min.insync.replicas": "1"}
     cluster.create_placed(CLEAN, (1, 2), one)
     cluster.create_placed(UNCLEAN, (1, 2), {**one, "unclean.leader.election.enable": "true"})

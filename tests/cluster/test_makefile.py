@@ -14,7 +14,7 @@ from tests.support.broker_process import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Answers what is asked with -c as this Python does, and says so when it is to make an environment.
+# Runs ``-c`` with this Python, and reports when it is asked to create an environment.
 GOOD = f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} "$@"\necho "made by $0"\n'
 OLD = '#!/bin/sh\n[ "$1" = -c ] && exit 1\necho "an old one was taken"\n'
 # As Debian's without its package for environments: something is there when it fails.

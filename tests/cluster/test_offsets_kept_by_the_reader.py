@@ -1,4 +1,4 @@
-"""A reader that keeps its offset with its results: exactly once by its own means."""
+"""A reader that stores its offset with its results: exactly once without transactions."""
 
 from __future__ import annotations
 

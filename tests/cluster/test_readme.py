@@ -63,7 +63,7 @@ def environment() -> dict[str, str]:
 
 
 def shell(command: str) -> subprocess.CompletedProcess[str]:
-    """Run one line and show what it said when it fails."""
+    """Run one line; show its output if it fails."""
     done = subprocess.run(
         command,
         shell=True,

@@ -35,7 +35,7 @@ GROUP_APIS = frozenset(
 
 
 class Bootstrap:
-    """Where clients find the broker; told who comes next, in case the frames are kept."""
+    """The address for clients, and the name of the current client for recorded frames."""
 
     def __init__(self, address: str, relay: Relay | None = None) -> None:
         self.address = address

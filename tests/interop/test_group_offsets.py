@@ -216,7 +216,7 @@ def test_a_manual_commit_happens_only_when_called(reader: Reader) -> None:
 
 @pytest.mark.requirement("CON-21")
 def test_seek_decides_where_the_next_poll_starts(reader: Reader) -> None:
-    """Backwards and forwards, whatever was fetched ahead."""
+    """Backwards and forwards, also past records that were fetched ahead."""
     reader.fill(100)
     reader.open()
     assert reader.poll(20) == list(range(20))

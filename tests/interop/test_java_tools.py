@@ -142,7 +142,7 @@ class Group:
         return self._tools.groups("--group", self._name, *arguments)
 
     def ask_topic(self, *arguments: str) -> str:
-        """One of the verbs that are about the group's topic; all that was said."""
+        """Run one of the commands about the group's topic; return its output."""
         return " ".join(
             word for line in self.ask(*arguments, "--topic", self._topic) for word in line
         )

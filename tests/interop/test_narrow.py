@@ -46,7 +46,7 @@ def reach(address: str) -> RawClient:
 
 
 async def test_only_the_profile_is_told_of(broker: str, relays: Narrowed) -> None:
-    """No API outside of it, no version outside of it, no features."""
+    """ApiVersions has no API and no version outside of the profile, and no features."""
     async with reach(relays.addresses_of(broker)) as raw:
         answer = await raw.call(3, ApiVersionsRequest("test", "1"))
 

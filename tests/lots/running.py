@@ -43,8 +43,8 @@ def run_pytest(
     *,
     is_quiet: bool = False,
 ) -> Outcome:
-    """``deadline_s`` is a point of the monotonic clock, ``root`` the tree whose tests are run.
-    Whatever the tests have started has ended when this returns or raises."""
+    """``deadline_s`` is a point of the monotonic clock, ``root`` the tree whose tests are run. All
+    processes that the tests have started have ended when this returns or raises."""
     command = [sys.executable, "-m", "tests.lots.keeper", sys.executable, "-m", "pytest"]
     command += ["-p", "tests.lots.recording", "--record", str(record), "--durations=10"]
     begun = time.monotonic()

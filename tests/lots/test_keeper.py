@@ -87,7 +87,7 @@ def wait_until_gone(pids: list[int]) -> None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
-    """Where the servers are noted; a test that fails leaves none of them."""
+    """The file in which the servers are noted; a failed test leaves none of them running."""
     path = tmp_path / "pids"
     yield path
     for pid in noted(path) if path.exists() else ():
@@ -119,7 +119,7 @@ def test_what_a_run_leaves_behind_is_ended_and_named(path: Path) -> None:
 
 
 def test_a_command_that_was_killed_is_told_from_one_that_failed() -> None:
-    """Its status says so, as a shell's does; and who leaves nothing is not spoken of."""
+    """The exit status differs, as a shell's does; without leftovers the report has no entry."""
     with kept([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]) as keeper:
         _, said = keeper.communicate(timeout=LIMIT_S)
 

@@ -67,7 +67,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def ran(tree: Path, *tests: Shown) -> Path:
-    """A whole run of these tests in the tree as it is."""
+    """Record a complete run of these tests on the present tree."""
     save_run(tree, Run(digest_of_tree(tree), False, tests))
     return tree
 

@@ -1,4 +1,4 @@
-"""Which tests are tried again, and what is said in the end."""
+"""Which tests are run again, and the final report."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_crash_of_the_interpreter_is_final() -> None:
 
 
 def test_a_test_that_never_ended_has_not_passed() -> None:
-    """Whatever the status says."""
+    """The exit status of pytest does not matter."""
     ran = [Ran(REAL, Outcome(0, Record([], ["a.py::b"]), 1.0))]
 
     assert final_failures(ran, None) == ['the lot "real" ended with 0; under way: a.py::b']
@@ -74,7 +74,7 @@ def test_what_fails_twice_has_failed() -> None:
 
 
 def test_a_simulated_test_has_one_attempt() -> None:
-    """Its time is its own: it fails always."""
+    """Simulated time makes the failure deterministic."""
     ran = [Ran(SIMULATED, failed("a.py::b"))]
 
     assert to_try_again(ran) == []

@@ -23,7 +23,7 @@ TEXT_LINES_MAX = 80
 
 
 class Ran(NamedTuple):
-    """A lot, and what came of it."""
+    """A lot and its outcome."""
 
     lot: Lot
     outcome: Outcome
@@ -31,8 +31,8 @@ class Ran(NamedTuple):
 
 def to_try_again(ran: list[Ran]) -> list[Failure]:
     """The tests that get a second attempt; none if they are too many to be accidents, or if no time
-    is left. Where something else failed for good they are tried all the same: one run shall say
-    what is the matter with each test."""
+    is left. Where something else failed for good they are run again all the same: one run has to
+    give a verdict on each test."""
     if any(outcome.is_overdue for _, outcome in ran):
         return []
     found = [

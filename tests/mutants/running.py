@@ -52,7 +52,7 @@ class Verdict(NamedTuple):
 
 @contextmanager
 def copied(root: Path) -> Iterator[Path]:
-    """A copy of the tree to plant bugs in, gone at the end."""
+    """A copy of the tree to plant bugs in, removed at the end."""
     with tempfile.TemporaryDirectory(prefix="ottla-mutants-") as folder:
         copy = Path(folder) / "tree"
         shutil.copytree(root, copy, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))

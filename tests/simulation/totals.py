@@ -44,7 +44,7 @@ class Totals:
             self.failed.append(outcome.seed)
 
     def digest(self) -> str:
-        """Of all stories, in whatever order they were told."""
+        """Digest of all stories, independent of their order."""
         whole = " ".join(f"{seed}={told}" for seed, told in sorted(self._digests.items()))
         return hashlib.sha256(whole.encode()).hexdigest()
 

@@ -18,7 +18,7 @@ WHERE = TopicPartition("t", 0)
 
 
 async def place(admin: Admin) -> str:
-    """The directory that the partition lies in."""
+    """The directory of the partition."""
     directories = (await admin.brokers.log_dirs())[1]
     assert isinstance(directories, list)
     (found,) = [one.path for one in directories if _holds(one)]
@@ -30,7 +30,7 @@ def _holds(directory: LogDirView) -> bool:
 
 
 async def test_replicas_are_moved_and_each_refusal_is_told() -> None:
-    """One request for all of them; what is refused does not keep the others from moving."""
+    """One request moves all replicas; a refused one does not keep the others from moving."""
     async with running_broker({"log.dirs": "/d1,/d2"}) as running:
         address = running.broker.address
         async with Admin(f"{address.host}:{address.port}") as admin:

@@ -42,7 +42,7 @@ def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 
 
 def arguments_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """What is its own."""
+    """Arguments that belong to this command alone."""
     return [one for one in parser._actions if not set(one.option_strings) & set(COMMON)]
 
 

@@ -65,7 +65,7 @@ def test_what_fits_into_no_request_is_a_mistake(ottla: Ottla, arguments: list[st
 
 
 def test_the_largest_numbers_are_taken() -> None:
-    """One more is not; zeros in front do not count."""
+    """The next larger number is refused; leading zeros do not count."""
     assert natural(str(2**63 - 1)) == 2**63 - 1
     assert positive("0" * 5_000 + "7", most=7) == 7
     with pytest.raises(ValueError, match="7 is the most"):
@@ -88,7 +88,7 @@ def test_positions_that_nobody_can_have_are_no_positions(line: str) -> None:
     ],
 )
 def test_a_plan_that_nobody_can_follow_is_none(text: str, tmp_path: Path) -> None:
-    """Whatever a program wrote into it."""
+    """A plan written by a program may contain anything."""
     path = tmp_path / "plan.json"
     path.write_text(text)
     with pytest.raises(CommandError, match="is no plan"):

@@ -106,7 +106,7 @@ async def test_an_interrupt_ends_the_command_without_a_traceback(toy: ToyCluster
 async def test_only_newlines_end_a_line(
     data: bytes, expected: list[bytes], piece_bytes: int
 ) -> None:
-    """Whatever else some line readers take for an end, and however the bytes arrive."""
+    """Other line separators are data, in whichever pieces the bytes arrive."""
     source, target = os.pipe()
     piece_bytes = max(piece_bytes, len(data) // 50)
 

@@ -56,7 +56,7 @@ def answer(topic_id: bytes | None) -> MetadataResponse:
 def test_a_topic_is_what_most_brokers_say(
     ids: list[bytes | None], silent: int, expected: bytes | None
 ) -> None:
-    """Half of them is not enough: either half may be behind, also the one that answers."""
+    """Half of the brokers is not enough: either half may be behind."""
     answers = [answer(one) for one in ids]
     assert agreed_ids(answers, len(ids) + silent, ["t"]) == {"t": expected}
 
@@ -174,7 +174,7 @@ async def test_notes_are_read_to_their_end_behind_a_leader_that_was_replaced(
 async def test_notes_are_not_read_as_long_as_nobody_can_say_which_topic_has_them(
     toy: ToyCluster,
 ) -> None:
-    """Those of the topic before would be taken for all there are."""
+    """The notes of a former topic would be taken for all notes."""
     toy.start(2)
     toy.add_topic(NOTES_TOPIC)
     toy.behind[2] = copy.deepcopy(toy.topics)

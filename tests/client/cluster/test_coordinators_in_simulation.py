@@ -29,7 +29,8 @@ LOOKS_MAX = 2_000
 
 
 def tell(story: Callable[[ToyCluster, Environment], Coroutine[None, None, None]]) -> float:
-    """Two brokers, the first of which never hears who coordinates; return how long it took."""
+    """Run with two brokers, the first of which never learns the coordinator; return the time
+    taken."""
     world = World(7)
     took_ms: list[float] = []
 
@@ -117,7 +118,7 @@ def test_leaders_are_found_behind_a_broker_that_is_out_of_date() -> None:
 
 
 def test_one_broker_is_asked_again_when_there_is_no_other() -> None:
-    """All of them are in doubt then, which is the same as none."""
+    """A single broker must be retried although it has failed."""
 
     async def story(toy: ToyCluster, environment: Environment) -> None:
         toy.nodes.pop(STALE)

@@ -95,7 +95,8 @@ def denial() -> MetadataResponse:
 
 
 def test_a_topic_in_use_survives_a_broker_that_does_not_know_it_yet() -> None:
-    """One that has just started answers so for a moment; forgetting would fail every record."""
+    """A broker that has just started does not know the topic for a moment; forgetting it would fail
+    every record."""
     metadata = learned(answer(1, 3), denial())
 
     assert metadata.leader_of(FIRST) == 1

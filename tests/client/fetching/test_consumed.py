@@ -54,7 +54,7 @@ def test_asking_for_more_ends_an_iteration() -> None:
 
 
 def test_what_the_application_has_committed_is_finished() -> None:
-    """An automatic commit would take its own one back otherwise."""
+    """Otherwise an automatic commit would undo the application's own."""
     handed = ReturnedRecords()
     handed.take(FIRST, 10)
     handed.take(SECOND, 20)

@@ -36,7 +36,7 @@ def elect(topic: ToyTopic, consumer: Consumer) -> None:
 
 
 def first_answers(*fates: Fate | ErrorCode) -> Callable[[Seen], Fate | ErrorCode | None]:
-    """These to the first questions about epochs; then the truth."""
+    """Answers to the first epoch requests; later ones are answered correctly."""
     left = list(fates)
 
     def judge(seen: Seen) -> Fate | ErrorCode | None:

@@ -1,4 +1,4 @@
-"""Where a consumer is in its partitions."""
+"""A consumer's positions in its partitions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_partitions_that_stay_assigned_keep_their_position() -> None:
 
 
 def test_two_chunks_are_kept_ready_and_no_third() -> None:
-    """One is read while the next is fetched; more would only be memory."""
+    """One chunk is read while the next is fetched; a third would only take memory."""
     positions = assigned()
     positions.seek(FIRST, 0)
     positions.fetched(FIRST, 10)
@@ -161,7 +161,7 @@ def test_what_a_fetch_asks_for_is_shared_out_among_the_partitions() -> None:
 
 
 def test_what_was_fetched_is_checked_once_for_each_newer_leader() -> None:
-    """KIP-320: only another leader can have another past, and a jump leaves the past behind."""
+    """KIP-320: only another leader can have a different log, and a seek needs no check."""
     positions = assigned()
     positions.seek(FIRST, 0)
     assert not positions[FIRST].is_unchecked(7)

@@ -194,7 +194,7 @@ async def spread(toy: ToyCluster, partitioner: Any, count: int, key: bytes | Non
 
 
 async def test_round_robin_gives_each_partition_the_same(toy: ToyCluster) -> None:
-    """Whatever the keys are."""
+    """The keys do not matter."""
     assert await spread(toy, "round_robin", 40, b"k") == Counter(dict.fromkeys(range(4), 10))
 
 

@@ -49,7 +49,8 @@ async def test_keys_and_values_come_back_as_the_application_wants_them(toy: ToyC
 
 
 async def test_a_record_that_cannot_be_read_is_stood_in_front_of(toy: ToyCluster) -> None:
-    """Those before it come first; it cannot be passed unseen, and it can be left out."""
+    """Records before it come first; it cannot be skipped silently, but the application can seek
+    past it."""
     await filled(toy, b"1", b"2", b"poison", b"4")
     async with Consumer(
         toy.bootstrap, offset_reset="earliest", value_deserializer=serializers.JSON.decode

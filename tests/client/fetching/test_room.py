@@ -65,7 +65,7 @@ async def test_nothing_lingers_while_somebody_waits_for_room(toy: ToyCluster) ->
 
 @pytest.mark.parametrize("is_batch", [False, True])
 async def test_large_records_get_in_beside_many_small_ones(toy: ToyCluster, is_batch: bool) -> None:
-    """Those would take every bit of memory as soon as it is free."""
+    """Small records would take every freed byte at once."""
     topic = toy.add_topic("t")
     is_over = False
 

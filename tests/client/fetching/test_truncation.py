@@ -35,7 +35,7 @@ class Scene:
                 await producer.send(self.where.topic, value)
 
     async def consumer(self, offset_reset: Literal["earliest", "none"]) -> ottla.Consumer:
-        """One that has read what there is to be lost."""
+        """A consumer that has read the records that are lost later."""
         consumer = ottla.Consumer(
             self.cluster.bootstrap_servers,
             offset_reset=offset_reset,

@@ -149,7 +149,7 @@ class ClassicScene(Scene):
         return self.join(generation, member_id="me", leader="me", members=members, **fields)
 
     def heartbeat(self, code: ErrorCode = ErrorCode.NONE) -> NextAction:
-        """One more heartbeat, answered so."""
+        """Send one more heartbeat, with this answer."""
         self.wait(SETTINGS.heartbeat_interval_ms)
         return self.answer(self.next(HeartbeatRequest), code)
 
@@ -187,7 +187,7 @@ class ConsumerScene(Scene):
         return request
 
     def settle(self, *numbers: int) -> None:
-        """Be a member that holds these, and has said so."""
+        """Make the member own these partitions and report them."""
         self.beat(given=numbers)
         self.member.name_topics({self.TOPIC_ID: "t"})
         assert self.is_idle()

@@ -54,7 +54,7 @@ async def commits_of(
 
 
 def fail_commits(toy: ToyCluster, fates: Iterable[Fate | ErrorCode]) -> None:
-    """These become of the first commits."""
+    """Outcomes of the first commits."""
     left = list(fates)
 
     def judge(seen: Seen) -> Fate | ErrorCode | None:
@@ -216,7 +216,7 @@ async def test_commits_of_given_up_partitions_fail_without_an_answer(toy: ToyClu
 
 
 async def test_closing_ends_calls_that_wait(toy: ToyCluster) -> None:
-    """With an error that says so, not with a hanging task."""
+    """The calls fail with an error that says so, instead of hanging."""
     fail_commits(toy, [Fate.SWALLOW])
     async with commits_of(toy.bootstrap) as commits:
         waiting = asyncio.ensure_future(commits.commit({P0: Committed(5)}, NOBODY))

@@ -99,7 +99,7 @@ class History:
                 member.subscribe(["t"], scene.now_ms)
 
     def talk(self, code: ErrorCode, numbers: set[int], *, is_lost: bool = False) -> None:
-        """One request, if there is one, and what becomes of it."""
+        """Send one request, if there is one, and handle its outcome."""
         member, scene = self.member, self.scene
         if isinstance(member, ClassicMember) and member.has_to_assign:
             member.assign({"t": 4}, NO_DETAILS)

@@ -37,7 +37,7 @@ def held(consumer: Consumer) -> set[int]:
 async def test_members_share_the_partitions_and_take_them_over(
     site: Site, protocol: dict[str, Any]
 ) -> None:
-    """One alone has all, two have half each, and the one who stays has all again at once."""
+    """One member has all, two have half each, and the one that stays has all again at once."""
     await site.create(4)
     listener = Listener()
     async with site.consumer(**protocol) as first:

@@ -78,7 +78,7 @@ async def test_who_asks_where_the_group_stands_waits_for_transactions(
 
 
 async def test_waiting_for_a_transaction_ends_with_the_time_of_the_call(toy: ToyCluster) -> None:
-    """One may hang, and the sentence says so."""
+    """A transaction may hang, and the error says so."""
     async with consumer_of(toy, Isolation.READ_UNCOMMITTED, call_timeout_ms=30) as consumer:
         unstable(toy, 10_000)
         with pytest.raises(GroupRefused, match="transaction still holds these offsets") as failure:

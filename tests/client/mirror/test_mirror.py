@@ -109,7 +109,7 @@ async def test_a_copy_is_the_record_with_all_it_has(
 async def test_a_mirror_that_ended_goes_on_where_it_was(
     west: Cluster, central: Cluster, *, exactly_once: bool
 ) -> None:
-    """A mirror that begins again would double everything, one that skips would lose it."""
+    """Starting over would copy all records twice, and skipping would lose some."""
     topic = f"later-{exactly_once}"
     west.create_topic(topic, 2)
     how = settings(

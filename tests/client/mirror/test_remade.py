@@ -104,7 +104,7 @@ async def test_a_topic_made_anew_with_as_many_records_is_copied_once_in_transact
 
 
 async def test_a_source_broker_that_is_behind_is_outvoted_or_waited_for(toy: ToyCluster) -> None:
-    """Its id of the topic would have all be copied twice, or a remade topic gone on with."""
+    """An old topic id would copy all records twice, or mix two topics."""
     toy.start(3)
     young = id_text(toy.add_topic("t").topic_id)
     toy.behind[1] = copy.deepcopy(toy.topics)

@@ -78,7 +78,7 @@ async def test_with_transactions_the_newer_process_takes_over(
 async def test_groups_are_carried_over_while_the_mirror_runs(
     west: Cluster, central: Cluster
 ) -> None:
-    """When the source is gone it is too late to ask where its groups stood."""
+    """Once the source is gone, the offsets of its groups can no longer be fetched."""
     west.create_topic("carried", 1)
     where = TopicPartition("carried", 0)
     mirror = Mirror(of(west, central, "carried", sync_groups=("^carried-",)))

@@ -98,7 +98,7 @@ def test_a_blocking_client_is_told_of_itself(address: str, name: str) -> None:
 
 
 async def closed(client: Any) -> None:
-    """Let go of what it has."""
+    """Release its resources."""
     result = client.close()
     if asyncio.iscoroutine(result):
         await result

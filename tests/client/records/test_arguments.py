@@ -163,7 +163,7 @@ async def test_a_wrong_record_ends_no_producer(
 async def test_a_consumer_is_placed_by_partitions_and_numbers(
     call: Callable[[Any], object], sentence: str
 ) -> None:
-    """Whatever else would be asked of a broker until it answers otherwise."""
+    """A wrong argument would be sent to brokers again and again."""
     consumer = ottla.Consumer(HERE)
     consumer.assign([P0])
     with pytest.raises((TypeError, ValueError), match=re.escape(sentence)):
@@ -251,7 +251,7 @@ async def test_an_admin_takes_lists_and_numbers(
     ],
 )
 async def test_options_of_a_table_are_known(options: dict[str, Any], sentence: str) -> None:
-    """One that is not was passed over, and the whole topic read."""
+    """An unknown option used to be ignored, and the whole topic was read."""
     with pytest.raises(TypeError, match=re.escape(sentence)):
         await ottla.aread_arrow("t", **options)
 

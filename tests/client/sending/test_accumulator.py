@@ -106,7 +106,7 @@ def test_a_request_that_goes_anyway_takes_the_other_partitions_along() -> None:
 
 
 def test_full_memory_takes_nothing_until_a_batch_is_resolved() -> None:
-    """The bound holds whatever the application does."""
+    """The bound holds whatever the application sends."""
     accumulator = Accumulator(LIMITS)
     while put(accumulator) is not None:
         assert accumulator.held_bytes <= LIMITS.memory_bytes_max

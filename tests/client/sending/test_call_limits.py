@@ -282,7 +282,7 @@ async def test_whoever_has_no_time_left_leaves_the_attempt_to_the_others(toy: To
 
 
 async def test_all_who_wait_for_a_silent_host_fail_together() -> None:
-    """One after the other, the tenth had waited for ten attempts."""
+    """The attempts used to be serial: the tenth caller waited for ten of them."""
     config = ClientConfig(connect_timeout_ms=300, reconnect_backoff=QUICK)
     pool = Pool(RealNet(), RealClock(), RealRandom(), config)
     with silent(is_deaf=False) as node, in_time():

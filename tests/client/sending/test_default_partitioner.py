@@ -1,4 +1,4 @@
-"""Where a producer with default settings puts its records."""
+"""Which partitions a producer with default settings chooses."""
 
 from __future__ import annotations
 

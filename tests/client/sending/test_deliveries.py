@@ -101,7 +101,7 @@ def test_a_retry_carries_the_same_bytes() -> None:
 
 
 def test_batches_behind_a_refused_one_wait_for_it() -> None:
-    """Hazard T-08: they are refused as out of order, which condemns none of them."""
+    """Hazard T-08: they are refused as out of order, which fails none of them."""
     bench = Workbench()
     bench.establish()
     bench.put(3)

@@ -154,7 +154,7 @@ def test_whatever_a_topic_allows_each_record_is_stored_once_and_in_order(steps: 
 
 
 def test_a_batch_whose_first_try_was_lost_is_split_all_the_same() -> None:
-    """A topic that is stricter than the producer would else fail whatever meets a restart."""
+    """Otherwise, on a topic stricter than the producer, a batch would fail if it met a restart."""
     wire = Wire(batch_bytes=160)
     wire.establish()
     wire.partition.append(encoded_first())
@@ -199,7 +199,7 @@ def encoded_first() -> bytes:
 
 
 def perform(wire: Wire, step: str) -> None:
-    """One step of a story."""
+    """Perform one step of a story."""
     match step:
         case "put":
             wire.put()

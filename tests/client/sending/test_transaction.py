@@ -43,7 +43,7 @@ def ready(version: int) -> ProducerTransaction:
 
 
 def opened(version: int, *partitions: TopicPartition) -> ProducerTransaction:
-    """One with records in these partitions, which the coordinator knows."""
+    """A machine with records in these partitions, which the coordinator knows."""
     machine = ready(version)
     machine.begin()
     for partition in partitions:
@@ -277,7 +277,7 @@ def test_an_answer_that_leaves_the_outcome_open_puts_a_commit_in_doubt(
 
 
 def test_errors_of_a_transaction_that_is_being_aborted_are_no_news() -> None:
-    """Gaps in its sequences are its own doing; being fenced is news."""
+    """The abort causes gaps in its sequences; being fenced is a new error."""
     machine = opened(2, FIRST)
     machine.abort()
     states = []
@@ -331,7 +331,7 @@ def test_of_many_answers_the_worst_one_counts() -> None:
     ],
 )
 def test_the_table_says_the_same_at_every_request(code: ErrorCode, expected: Judgement) -> None:
-    """Where steps differ they have rows of their own."""
+    """Errors that differ between steps have their own rows."""
     steps = [
         NextStep.INITIALIZE,
         NextStep.ADD_OFFSETS,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.requirement("TXN-41", "TXN-02", "TXN-03")
 async def test_an_older_instance_is_refused_and_ends(cluster: ToyCluster) -> None:
-    """Whatever the old one has open is aborted, and it can never write again."""
+    """The old instance's open transaction is aborted, and it can never write again."""
     async with producer_of(cluster) as old, producer_of(cluster) as new:
         await old.init_transactions()
         await old.begin_transaction()
@@ -148,7 +148,7 @@ async def test_a_batch_that_is_stored_already_is_delivered(cluster: ToyCluster) 
 
 @pytest.mark.requirement("TXN-47", "TXN-49")
 async def test_acknowledged_records_that_are_gone_end_the_producer(cluster: ToyCluster) -> None:
-    """The log has lost what it had confirmed; that is to be reported, not to be gone on from."""
+    """The log has lost acknowledged records, which must be reported and not be ignored."""
     async with producer_of(cluster) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -326,7 +326,7 @@ async def test_after_an_error_nothing_more_is_sent(cluster: ToyCluster) -> None:
 
 @pytest.mark.requirement("TXN-19", "TXN-20")
 async def test_a_member_that_has_been_replaced_cannot_commit_offsets(cluster: ToyCluster) -> None:
-    """KIP-447, hazard T-22: it woke up after its partitions had gone to another member."""
+    """KIP-447, hazard T-22: the member woke up after its partitions had gone to another one."""
     cluster.transactions.generations["g"] = 5
     old = ConsumerGroupMetadata("g", 4, "me", None)
     async with producer_of(cluster) as producer:

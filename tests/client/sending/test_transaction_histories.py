@@ -83,7 +83,7 @@ def test_whatever_happens_the_application_is_told_the_truth(
 
 
 def step(machine: ProducerTransaction, truth: Coordinator, call: str, spent: set[int]) -> None:
-    """One thing the application or a partition does."""
+    """One step of the application or a partition."""
     if machine.state is ProducerTransactionState.READY:
         machine.begin()
     if call == "send" and machine.state is ProducerTransactionState.OPEN:

@@ -38,7 +38,7 @@ async def create(bootstrap: str, partitions: int = 1, **configs: str) -> None:
 
 
 async def transact(bootstrap: str, *records: tuple[bytes, bytes, int]) -> None:
-    """One transaction of these keys and values in these partitions."""
+    """Commit one transaction of these keys and values in these partitions."""
     async with Producer(bootstrap, transactional_id="id") as producer:
         await producer.init_transactions()
         async with producer.transaction():
@@ -95,7 +95,7 @@ async def test_compaction_can_leave_part_of_a_transaction(bootstrap: str) -> Non
 
 @pytest.mark.requirement("TXN-37")
 async def test_retention_can_leave_part_of_a_transaction(bootstrap: str) -> None:
-    """Limit 2: its beginning was in a segment that is gone."""
+    """Limit 2: the transaction's first segment was removed."""
     await create(bootstrap, retention_bytes="500000")
     filler = [(b"filler", FILLER, 0)] * 30
     await transact(bootstrap, (b"a", b"1", 0), *filler, (b"b", b"2", 0))

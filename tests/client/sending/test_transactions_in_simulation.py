@@ -122,7 +122,7 @@ class Transactional(Story):
             consumer.seek(partition, 0)
         while not self.written.is_set():
             await self._take(consumer)
-        # Whatever was left open is ended by now, or by its timeout.
+        # Transactions left open have ended by now, or their timeout ends them.
         last = await started(
             ports,
             lambda: Producer(ADDRESS, ProducerConfig(transactional_id="writer"), environment),

@@ -179,7 +179,7 @@ async def test_who_takes_too_long_is_aborted_and_cannot_commit(broker: str, admi
 
 
 def first_offsets(views: Sequence[ProducerView] | ClientError) -> list[int | None]:
-    """Where the open transactions of a partition begin."""
+    """First offsets of the open transactions of a partition."""
     assert not isinstance(views, ClientError)
     return [one.first_offset for one in views]
 

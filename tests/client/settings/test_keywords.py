@@ -63,7 +63,7 @@ def test_an_unknown_keyword_is_answered_with_the_nearest(name: str, sentence: st
 
 
 def test_isolation_has_a_name() -> None:
-    """An application should not have to import an enum for one word."""
+    """An application should not have to import an enum for a single setting."""
     config = configured(ConsumerConfig(), {"isolation": "read_committed"})
 
     assert config.isolation is Isolation.READ_COMMITTED

@@ -48,7 +48,7 @@ def test_everything_there_is_is_read(broker: str, new_topic: NewTopicName) -> No
 
 
 def test_what_is_written_meanwhile_is_not_read(broker: str, topic: str) -> None:
-    """Where it ends is settled when it begins, or a query would never see the same twice."""
+    """The end offsets are fixed at the start, or a query would never see the same records twice."""
     fill(broker, topic, 5)
     reader = BatchReader(given(broker, {"subscribe": topic}))
     tasks = reader.partitions()
@@ -100,7 +100,7 @@ def test_times_say_where_to_begin_and_to_end(broker: str, new_topic: NewTopicNam
 def test_topics_are_chosen_by_pattern_and_partitions_by_number(
     broker: str, new_topic: NewTopicName
 ) -> None:
-    """The pattern is for the whole name; internal topics are none of it."""
+    """The pattern must match the whole name; internal topics are excluded."""
     one, other = new_topic(2), new_topic(1)
     fill(broker, one, 2, 2)
     fill(broker, other, 1)

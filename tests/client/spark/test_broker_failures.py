@@ -32,7 +32,7 @@ def test_a_stream_goes_on_when_a_leader_dies() -> None:
 
 
 def test_what_passes_is_asked_for_again() -> None:
-    """Leaders move, coordinators load and connections break; none of it is the query's affair."""
+    """Leaders move, coordinators load and connections break without failing the query."""
     with ottla.Cluster() as cluster:
         cluster.create_topic("t")
         broker = cluster.bootstrap_servers

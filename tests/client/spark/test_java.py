@@ -1,4 +1,4 @@
-"""Where no Java is installed, Spark starts with the one that Python's packages bring."""
+"""Without an installed Java, Spark starts with the one from a Python package."""
 
 from __future__ import annotations
 

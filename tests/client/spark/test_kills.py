@@ -107,7 +107,7 @@ def test_twenty_killed_drivers_lose_and_repeat_nothing(broker: str, tmp_path: Pa
 def killed_while_running(
     job: Job, count: int, kills: int, kill: Callable[[Driver, random.Random], None]
 ) -> Copies:
-    """One run, that has to survive what is killed around it."""
+    """Run once, while processes around the run are killed."""
     chance = random.Random(SEED)
     fill(job.servers, job.source, count, SEED)
     with Driver(job) as driver:
@@ -120,7 +120,7 @@ def killed_while_running(
 
 
 def kill_one(words: str) -> Callable[[Driver, random.Random], None]:
-    """Kill some process of the program whose command line has these words."""
+    """Kill one process of the program whose command line has these words."""
 
     def kill(driver: Driver, chance: random.Random) -> None:
         os.kill(chance.choice(driver.some_of(words)), signal.SIGKILL)

@@ -51,7 +51,7 @@ def test_names_have_no_case_and_options_travel_to_tasks() -> None:
 
 
 def test_client_settings_have_kafkas_names() -> None:
-    """Those who have a working set of properties can keep it."""
+    """A user with a working set of properties can keep it."""
     options = of(
         kafka__isolation__level="read_committed",
         kafka__max__partition__fetch__bytes="5000",
@@ -164,7 +164,7 @@ def test_a_bad_option_of_a_stream_is_one_sentence(changes: dict[str, str], sente
 
 
 def test_a_trigger_is_delayed_for_as_long_as_is_said() -> None:
-    """In the words that Spark's connector takes."""
+    """The option's values are those of Spark's connector."""
     assert of(is_stream=True).max_delay_ms == 15 * 60_000
     assert of(is_stream=True, maxTriggerDelay="30s").max_delay_ms == 30_000
     assert of(is_stream=True, maxTriggerDelay="250").max_delay_ms == 250

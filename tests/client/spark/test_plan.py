@@ -29,7 +29,7 @@ IDS = {"a": "id of a"}
 
 
 def place(offsets: Offsets, begins: Offsets | None = None, **ids: str) -> Place:
-    """Where a query is, in topics with these ids."""
+    """A query's position in topics with these ids."""
     return Place(offsets, begins or {}, ids or IDS, "query")
 
 
@@ -127,7 +127,7 @@ def test_a_partition_is_one_task_unless_more_is_asked_for() -> None:
 
 @pytest.mark.parametrize(("least", "most"), [(5, None), (None, 40), (17, 13), (400, None), (3, 1)])
 def test_the_tasks_together_read_everything_once(least: int | None, most: int | None) -> None:
-    """Whatever the numbers are."""
+    """The tasks cover each offset exactly once, for any number of tasks."""
     ranges = [OffsetRange(A0, 10, 110), OffsetRange(A1, 5, 6), OffsetRange(B0, 7, 57)]
 
     tasks = split(ranges, least, most)
@@ -241,7 +241,7 @@ def test_a_limit_is_shared_out_in_proportion(limit: int) -> None:
 
 
 def test_cut_batches_come_to_the_end() -> None:
-    """One after the other, without a gap."""
+    """The batches follow each other without a gap."""
     here = place({A0: 0, A1: 3})
     seen: list[OffsetRange] = []
     for _ in range(100):

@@ -83,7 +83,7 @@ def offsets_of(batch: pa.RecordBatch) -> list[int]:
 async def test_the_time_that_spark_takes_is_not_the_brokers(
     toy: ToyCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task waits for whatever its rows go to; what comes late after that has not timed out."""
+    """A task waits while Spark writes its rows; an answer after that wait has not timed out."""
     monkeypatch.setattr(reading, "WAIT_MS", 2 * reading.FIRST_WAIT_MS)
     topic = toy.add_topic("t")
     put(topic, 0, 1)
@@ -146,7 +146,7 @@ async def test_what_went_wrong_behind_one_range_is_nothing_to_the_next(toy: ToyC
 
 
 async def test_a_task_waits_for_a_broker_that_is_restarted(toy: ToyCluster) -> None:
-    """Where Spark tries a task once only, the query would end."""
+    """If Spark tries a task only once, a failure would end the query."""
     toy.add_topic("t")
     options = options_of(toy)
     broker = toy.nodes.pop(1)

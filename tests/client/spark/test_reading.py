@@ -98,9 +98,10 @@ def started(
 
 
 def run(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Start it and wait for its end. Raises what it failed with.
+    """Start the query and wait for its end. Raises its error.
 
-    Spark gives its own processes ten seconds to start, which a busy machine may not."""
+    Spark gives its own processes ten seconds to start, which a busy machine may not.
+    """
     for tries_left in (2, 1, 0):
         query = start()
         try:

@@ -51,7 +51,7 @@ def test_no_headers_at_all_are_null_in_every_row() -> None:
 
 
 def test_rows_are_made_without_pandas() -> None:
-    """Where it is installed, loading it in each worker took longer than a small micro-batch."""
+    """Loading pandas in each worker took longer than a small micro-batch."""
     program = (
         "import sys; from tests.client.spark.test_rows import *;"
         "parts = [(PLAIN, 0), (WITH_HEADERS, 1)];"

@@ -159,7 +159,7 @@ def test_columns_that_are_not_written_do_not_count() -> None:
 
 
 def test_rows_are_told_apart_and_summed_without_pandas() -> None:
-    """Where it is installed, loading it in each worker took longer than a small micro-batch."""
+    """Loading pandas in each worker took longer than a small micro-batch."""
     program = """
 import sys
 import pyarrow as pa

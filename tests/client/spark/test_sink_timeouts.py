@@ -26,7 +26,7 @@ LONGER_MS = 75_000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ottla.Cluster]:
-    """One whose time can be made to pass."""
+    """A cluster whose clock can be moved forward."""
     with ottla.Cluster() as cluster:
         yield cluster
 
@@ -50,7 +50,7 @@ def is_given_up(found: TransactionView | RequestRefused) -> bool:
 
 
 def test_what_was_open_for_too_long_is_not_committed(cluster: ottla.Cluster) -> None:
-    """The rows of one task are gone by then: to commit the others would lose them for good."""
+    """The rows of one task were aborted: committing the others would lose them for good."""
     query = query_in(cluster, "whole")
     told = query.write_all(0, FIRST)
     time_passes(cluster, query)

@@ -62,7 +62,7 @@ def test_its_programs_run(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One after the other, with another address, topic and folder."""
+    """The programs run one after the other, with another address, topic and folder."""
     fill(broker, topic, 5)
     programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names: dict[str, Any] = {}

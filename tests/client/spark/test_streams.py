@@ -66,7 +66,7 @@ def test_a_partition_without_records_at_first_keeps_its_beginning(
 
 
 def test_a_restarted_query_goes_on_where_it_was(broker: str, topic: str) -> None:
-    """Whatever startingOffsets says now."""
+    """A checkpoint takes precedence over startingOffsets."""
     fill(broker, topic, 3)
     query = Query(broker, subscribe=topic, startingOffsets="earliest")
     assert query.batch() == {0: [0, 1, 2]}

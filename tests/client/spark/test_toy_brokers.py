@@ -48,8 +48,8 @@ def compacted(toy: ToyCluster) -> None:
 async def test_holes_of_compaction_are_neither_losses_nor_waited_for(
     toy: ToyCluster, isolation: str
 ) -> None:
-    """A task ends when there is nothing left to come, though no record ever says so; also where
-    it is given a part of a hole and nothing else."""
+    """A task ends at its end offset although no record is there, also when its whole range is a
+    hole."""
     compacted(toy)
     options: dict[str, Any] = {"kafka.isolation.level": isolation}
 

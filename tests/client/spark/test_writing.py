@@ -174,7 +174,8 @@ def test_a_first_batch_that_is_repeated_when_its_ledger_has_expired_is_refused(
 def test_an_aggregation_is_written_as_a_whole_and_not_as_updates(
     spark: SparkSession, broker: str, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
-    """Spark takes no sink in Python for one that could have updates, and says so."""
+    """Spark refuses a Python sink for a mode that could have updates, with an error that says
+    so."""
     source, target = new_topic(), new_topic()
     fill(broker, source, 3)
     given = {"kafka.bootstrap.servers": broker, "startingOffsets": "earliest"}

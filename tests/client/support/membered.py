@@ -74,7 +74,7 @@ class Site:
             await admin.create_topic(NewTopic(name or self.topic, partitions))
 
     async def fill(self, count: int, partition: int = 0, topic: str | None = None) -> None:
-        """Records whose values are numbers that go up, whatever was written before."""
+        """Write records with consecutive numbers as values, continuing from earlier calls."""
         async with Producer(self.address) as producer:
             for _ in range(count):
                 value = b"%d" % next(self._numbers)

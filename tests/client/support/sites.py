@@ -62,7 +62,7 @@ APACHE_SETTINGS = {
 PREVIEW_SETTINGS = {"group.coordinator.rebalance.protocols": "classic,consumer"}
 MISTAKE = "test_a_mistake_gets_one_sentence_and_a_status"
 PREVIEW = "the newer protocol is a preview there: a member joins with the names of topics only"
-# What Redpanda 24.3 does not serve, and where the client says so instead.
+# Features that Redpanda 24.3 lacks, and the errors of the client instead.
 NO_HEARTBEAT = "it has no ConsumerGroupHeartbeat"
 NO_FEATURES = "it has no features that are set for a cluster"
 NO_ELECTIONS = "it has no ElectLeaders"
@@ -136,7 +136,7 @@ async def soon(ask: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], o
 
 
 class RelayedBroker(NamedTuple):
-    """Where clients find it."""
+    """The address at which clients find a relayed broker."""
 
     address: str
 
@@ -165,7 +165,7 @@ class Apaches:
         self._relays: dict[str, Narrowed] = {}
 
     def relays(self, profile: str) -> Narrowed:
-        """Those of that profile."""
+        """The relays of that profile."""
         if profile not in self._relays:
             made = Narrowed(PROFILES[profile])
             self._relays[profile] = self._stack.enter_context(made)

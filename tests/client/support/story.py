@@ -28,7 +28,7 @@ PATIENCE_S = 300.0
 
 
 class Story:
-    """One world with a broker, a writer and a reader; what those do the subclass says."""
+    """One world with a broker, a writer and a reader, whose work a subclass defines."""
 
     def __init__(self, seed: int) -> None:
         self.world = World(seed)

@@ -220,7 +220,7 @@ def toy_list_offsets(
 def toy_epoch_ends(
     topics: Mapping[str, Topic], request: OffsetForLeaderEpochRequest, error: ErrorCode
 ) -> OffsetForLeaderEpochResponse:
-    """Where epochs end."""
+    """The end offsets of epochs."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         answer = OffsetForLeaderTopicResult(topic.topic)

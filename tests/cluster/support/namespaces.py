@@ -44,7 +44,7 @@ class Network:
 
     @classmethod
     def existing(cls, hosts: Sequence[str], owner: int) -> Network:
-        """The one that another process has made."""
+        """The network that another process has created."""
         network = cls(hosts)
         network._prefix = f"ottla-{owner}-"
         network._switch = f"{network._prefix}switch"
@@ -70,7 +70,7 @@ class Network:
         self.heal()
 
     def remove(self) -> None:
-        """Remove it and whatever still runs in it. May be called again."""
+        """Remove the network and all processes in it. May be called again."""
         for name in [*map(self.namespace, self.addresses), self._switch]:
             pids = subprocess.run(
                 ["ip", "netns", "pids", name], capture_output=True, text=True, check=False
@@ -92,7 +92,7 @@ class Network:
         self._point(source, destination, NOWHERE)
 
     def cut_both(self, one: str, other: str) -> None:
-        """Neither hears the other."""
+        """Cut both directions between two hosts."""
         self.cut(one, other)
         self.cut(other, one)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.cluster.support.real import RealCluster
 
 SOURCES, TARGETS = 2, 3
-# Few partitions, so that those that are used move with each death.
+# Few partitions, so that those in use move with each kill.
 OPTIONS = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",

@@ -1,8 +1,8 @@
 """Ottla's own producer goes through a transaction of version 2 (KIP-890) step by step, and its
 coordinator dies at one point of it.
 
-What leaves the producer is watched on its sockets. A death within a step comes that long after the
-step's message has left, and before the producer can see an answer: each point is reached always.
+The producer's requests are watched on its sockets. A kill within a step comes that long after the
+step's request has left, and before the producer can see an answer: each point is always reached.
 """
 
 from __future__ import annotations

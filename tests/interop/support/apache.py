@@ -56,7 +56,7 @@ TRUSTING = {"transaction.partition.verification.enable": "false"}
 
 @contextmanager
 def apache_kafka(version: str, folder: Path) -> Iterator[str]:
-    """The address of a broker of that version, which trusts what is said to be transactional."""
+    """The address of a broker of that version, which does not verify transactions."""
     with ApacheCluster(version, folder, settings=TRUSTING) as cluster:
         yield cluster.bootstrap_servers
 

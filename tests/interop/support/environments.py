@@ -52,7 +52,7 @@ def made_once(name: str, sources: Path | str, make: Callable[[Path], None]) -> P
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> None:
-    """Run a build step; what it said is in the exception when it fails."""
+    """Run a build step; the exception of a failure contains its output."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,

@@ -62,7 +62,7 @@ class Program:
         self._reader.start()
 
     def _read(self) -> None:
-        """Collect the results; other words on standard output are the client's own."""
+        """Collect the results; other lines on standard output are the client's own."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("{"):

@@ -28,7 +28,7 @@ class Consumer:
         self._positions = dict.fromkeys(partitions, 0)
 
     async def run(self, go_on: Callable[[], bool]) -> None:
-        """Until told to stop; begins again now and then."""
+        """Read until stopped; start over now and then."""
         while go_on():
             if self._random.chance(0.02):
                 self._positions = dict.fromkeys(self._positions, 0)

@@ -101,7 +101,7 @@ class Wire:
         self._pending.clear()
 
     def hold(self, delay_s: float) -> None:
-        """Whatever is sent from now on arrives that much later."""
+        """Delay all later data by that much."""
         self._socket.stream_to_hold(True).hold(delay_s)  # type: ignore[attr-defined]
 
     def _give_up(self) -> None:

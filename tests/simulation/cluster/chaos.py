@@ -63,7 +63,7 @@ class BrokerChaos(Chaos):
         await self._one(f"{name} {self._server.name}", getattr(self, f"_do_{name}"))
 
     def _plan_restart(self) -> None:
-        """Whatever ends a broker, at any time: its supervisor starts it again."""
+        """Plan the restart by the supervisor after a broker has ended in any way."""
         if self._restart_planned:
             return
         self._restart_planned = True

@@ -1,4 +1,4 @@
-"""Simulated clients of a cluster: who leads what, learnt from any broker, and asked again.
+"""Simulated clients of a cluster: they learn the leaders from any broker, and refresh them.
 
 ``ClusterClient`` is one process; ``view`` is its way to one partition, which looks like the client
 of a single broker to the workload: its connection is that to the leader as far as it is known.
@@ -50,7 +50,7 @@ class ClusterClient(Client):
         self._wires: dict[Address, Wire] = {}
 
     async def wire(self) -> Wire:
-        """To some broker; another one after each that has failed. Raises Gone."""
+        """Connection to some broker; another one after each that has failed. Raises Gone."""
         if self._wire is None or self._wire.closed:
             self._address = self.random.choice(self._bootstrap)
         return await super().wire()
@@ -64,7 +64,7 @@ class ClusterClient(Client):
         return self._brokers.get(node_id)
 
     async def wire_to(self, node_id: int) -> Wire:
-        """To that broker. Raises Gone."""
+        """Connection to that broker. Raises Gone."""
         address = self._brokers.get(node_id)
         if address is None:
             raise Gone(f"broker {node_id} is not known")
@@ -92,7 +92,7 @@ class ClusterClient(Client):
         return None if known is None or known.node_id < 0 else known.node_id
 
     async def refresh(self, topics: Sequence[str]) -> None:
-        """Ask some broker who leads; raises Gone when none answers."""
+        """Refresh the leaders from some broker; raises Gone when none answers."""
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=False,
@@ -111,7 +111,7 @@ class ClusterClient(Client):
                     self.leaders[partition] = Leader(found.leader_id, found.leader_epoch)
 
     async def controller(self) -> Wire:
-        """To the controller, as far as it is known. Raises Gone."""
+        """Connection to the controller, as far as it is known. Raises Gone."""
         await self.refresh([])
         if self.controller_id < 0:
             raise Gone("nobody is the controller")
@@ -163,7 +163,7 @@ class PartitionClient(Client):
 
     @property
     def leader_epoch(self) -> int:
-        """The one this client believes in, -1 if it knows none."""
+        """The leader epoch in this client's metadata, -1 if it has none."""
         known = self._cluster.leaders.get(self._partition)
         return -1 if known is None else known.leader_epoch
 

@@ -114,7 +114,7 @@ class ClusterKeeper:
                 await self._delete(name)
 
     async def verify(self) -> None:
-        """When all is calm. The namesake of a topic that is gone begins empty (C-22)."""
+        """Check the topics when all is calm. A recreated topic starts empty (C-22)."""
         for name, count in self._known.items():
             partition = (name, 0)
             await self._client.refresh([name])

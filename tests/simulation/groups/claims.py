@@ -73,7 +73,7 @@ class Claims:
             claim.lease_s = max(claim.lease_s, lease_s)
 
     def drop(self, name: str, partitions: Iterable[Partition] | None = None) -> None:
-        """The member has let go of these, or of all."""
+        """The member has given up these partitions, or all."""
         held, claims = self.held.get(name, set()), self._open.get(name, {})
         for partition in list(held if partitions is None else partitions):
             held.discard(partition)

@@ -168,7 +168,7 @@ class ClassicMember:
         self.evidence.claims.extend(self.client.name, self._lease_s)
 
     def _may_go_on(self, code: ErrorCode, what: str) -> bool:
-        """Whether all is well; what else may be said is remembered or reported."""
+        """Whether the membership continues; unexpected errors are reported."""
         if code in LOST_ID:
             self.me.member_id, self.me.generation = "", -1
             self.me.begin()
@@ -195,7 +195,7 @@ class ClassicMember:
     # -- requests ----------------------------------------------------------------------------
 
     async def _ask(self, request: object, api_key: ApiKey, version: int) -> Any:
-        """With patience for rebalances. Raises Gone."""
+        """Send a request, waiting through rebalances. Raises Gone."""
         wire = await self.client.wire()
         answer = wire.send(request, api_key, version)
         return await wire.wait(answer, self.terms.rebalance_timeout_ms + 4_000.0)

@@ -125,7 +125,7 @@ class ConsumerMember:
     # -- heartbeats --------------------------------------------------------------------------
 
     async def _beat(self) -> bool:
-        """One heartbeat; False where the coordinator has gone elsewhere. Raises Gone."""
+        """Send one heartbeat; False when the coordinator has moved. Raises Gone."""
         is_full = self._is_in_doubt or self.me.generation == JOINING
         request = self._request(is_full)
         asked, asked_s = self.evidence.history.tick(), asyncio.get_running_loop().time()

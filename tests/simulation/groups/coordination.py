@@ -66,7 +66,7 @@ class GroupVersions(NamedTuple):
 
 
 async def find_coordinator(client: Client, version: int, group: str) -> bool:
-    """Whether there is one now. Raises Gone, Refused."""
+    """Look up the coordinator; return whether there is one now. Raises Gone, Refused."""
     request = FindCoordinatorRequest(key=group)
     if version >= MANY_KEYS_VERSION:
         request = FindCoordinatorRequest(coordinator_keys=[group])
@@ -143,7 +143,7 @@ async def topic_names(client: Client, topics: Sequence[str]) -> dict[Uuid, str]:
 
 
 async def describe_consumer(client: Client, group: str) -> Any | None:
-    """State and members of a group of KIP-848; None: it is none now. Raises Gone."""
+    """State and members of a group of KIP-848; None if it is not one now. Raises Gone."""
     request = ConsumerGroupDescribeRequest(group_ids=[group])
     response = await (await client.wire()).call(request, ApiKey.CONSUMER_GROUP_DESCRIBE, 1)
     found = response.groups[0]

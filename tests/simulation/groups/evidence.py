@@ -63,7 +63,7 @@ class Commit:
     held_since: int | None = None
 
     def settle(self, outcome: Outcome, order: int) -> None:
-        """The broker has said so."""
+        """Record the outcome that the broker reported."""
         self.outcome, self.answered = outcome, order
 
 

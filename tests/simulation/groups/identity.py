@@ -38,7 +38,7 @@ class Identity:
         self.membership = 0
 
     def is_told(self, asked: int, generation: int) -> None:
-        """The broker has said so."""
+        """The broker has sent an epoch or a generation."""
         is_join = not self.membership
         if is_join:
             self.membership = self.evidence.new_membership()
@@ -57,5 +57,5 @@ class Identity:
         )
 
     def surprise(self, what: str) -> None:
-        """Something that no member should hear."""
+        """Report an answer that no member should get."""
         self.evidence.history.surprises.append(f"{self.client.name} {what}")

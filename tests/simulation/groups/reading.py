@@ -27,7 +27,7 @@ FETCH_BYTES_MAX = 6_000
 
 
 class Reader:
-    """Of one life of a member. ``owned``: what it believes to own."""
+    """The reader of one life of a member. ``owned``: the partitions it believes to own."""
 
     def __init__(self, identity: Identity) -> None:
         self.owned: set[Partition] = set()
@@ -47,7 +47,7 @@ class Reader:
         self._evidence.claims.take(self._member.owner, added, asked, lease_s)
 
     def drop(self, partitions: Iterable[Partition] | None = None) -> None:
-        """Let go of these, or of all."""
+        """Give up these partitions, or all."""
         gone = set(self.owned if partitions is None else partitions)
         self.owned -= gone
         for partition in gone:
@@ -78,7 +78,7 @@ class Reader:
     # -- reading -----------------------------------------------------------------------------
 
     async def poll(self) -> None:
-        """One Fetch of all partitions. Raises Gone."""
+        """Send one Fetch of all partitions. Raises Gone."""
         if not self._positions:
             await self._client.pause()
             return

@@ -90,7 +90,7 @@ def test_an_acknowledged_commit_that_is_lost_or_goes_back_is_found() -> None:
 
 
 def test_a_commit_without_an_answer_may_come_late_but_not_after_its_generation() -> None:
-    """A request held up by the network is as good as new until the group has gone on."""
+    """A delayed request is valid until the group has moved to another generation."""
     story = Story()
     story.commits_at(5, 1, Outcome.UNKNOWN)
     story.commits_at(9, 1)
@@ -203,7 +203,7 @@ def test_an_epoch_that_goes_back_is_found() -> None:
     story.hears("a", 3, 1, is_join=True)
     story.hears("a", 4, 1)
     story.hears("b", 4, 2, is_join=True)
-    # It has not let go of something, so it stays behind.
+    # It has not given a partition up, so it stays behind.
     story.hears("a", 4, 1)
     assert judge_groups(story) == []
     story.hears("a", 3, 1)

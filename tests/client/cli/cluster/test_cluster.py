@@ -47,7 +47,7 @@ def test_the_cluster_is_described(cluster: str, ottla: Ottla) -> None:
 
 
 async def test_a_broker_that_does_not_answer_is_marked() -> None:
-    """One that was killed is listed until its session ends; a person looks before that."""
+    """A killed broker is listed until its session ends, and an operator may look before that."""
     async with running_cluster() as running:
         network = running[3].network
         assert network is not None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def test_a_topic_that_is_not_there_is_told_with_the_command_that_makes_it(
     tmp_path: Path,
 ) -> None:
-    """This client makes none of a mistyped name, whatever brokers would do."""
+    """This client does not create topics from mistyped names, whatever the broker would do."""
     unknown = RequestRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="t")
     with BrokerProcess(tmp_path / "data") as broker:
         error = await explained(broker.address, "t", unknown)
@@ -25,7 +25,7 @@ async def test_a_topic_that_is_not_there_is_told_with_the_command_that_makes_it(
 
 
 async def test_a_topic_that_cannot_be_made_is_told_with_the_reason(tmp_path: Path) -> None:
-    """One broker cannot hold three replicas, which is what the defaults may ask for."""
+    """One broker cannot hold three replicas, which the defaults may ask for."""
     unknown = RequestRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="t")
     with BrokerProcess(tmp_path / "data", options={"default.replication.factor": "3"}) as broker:
         error = await explained(broker.address, "t", unknown)

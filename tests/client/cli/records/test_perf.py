@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     ids=" ".join,
 )
 def test_a_cluster_is_measured(broker: str, ottla: Ottla, arguments: list[str]) -> None:
-    """All records are counted, and the topic that was made for it is gone afterwards."""
+    """All records are counted, and the topic that was created for the run is deleted afterwards."""
     ended = ottla("perf", *arguments, "--json", "-b", broker)
     left = ottla("topics", "list", "-b", broker)
 

@@ -88,7 +88,7 @@ def test_records_that_are_not_delivered_are_counted(broker: str, ottla: Ottla) -
 
 
 def test_ranges_of_time_and_several_topics(broker: str, ottla: Ottla) -> None:
-    """From one moment to another, and whatever topics match."""
+    """A range of times, over all topics that match."""
     ottla("topics", "create", "year-1", "year-2", "-p", "1", "-b", broker)
     for topic in ("year-1", "year-2"):
         lines = [b'{"value":"%d","timestamp":%d}\n' % (n, n * 1000) for n in range(5)]

@@ -1,4 +1,4 @@
-"""Groups for tests of assignors: who wants what, and what comes out in readable form."""
+"""Groups for tests of assignors: subscriptions, and assignments in readable form."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Case(NamedTuple):
 
 @st.composite
 def cases(draw: st.DrawFn, *, alike: bool, count_max: int = 2) -> Case:
-    """Groups of up to four, where former owners may be gone or want something else now."""
+    """Groups of up to four, where former owners may have left or changed their subscriptions."""
     topics = draw(st.sampled_from(["a", "ab", "abc"]))
     counts = {topic: draw(st.integers(1, count_max)) for topic in topics}
     members = MEMBERS[: draw(st.integers(1, len(MEMBERS)))]

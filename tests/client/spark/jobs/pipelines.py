@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MINUTE_MS = 60_000
-# Records of 1970 are gone before they are read otherwise.
+# Otherwise retention removes records of 1970 before they are read.
 KEPT = {"retention.ms": "-1"}
 # Spark gives a Python process ten seconds to start, which a busy machine may need.
 SLOW_START = "Python worker failed to connect back"

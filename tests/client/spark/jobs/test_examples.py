@@ -1,4 +1,4 @@
-"""The examples of pipelines as they are run, but for the session, which is that of all tests."""
+"""The examples of pipelines, run unchanged except for the session, which all tests share."""
 
 from __future__ import annotations
 

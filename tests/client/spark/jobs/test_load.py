@@ -261,7 +261,7 @@ def test_what_is_gone_before_it_was_loaded_is_told(lake: Lake) -> None:
 
 @pytest.mark.requirement("OPS-05")
 def test_a_load_and_a_live_reader_do_not_disturb_each_other(lake: Lake) -> None:
-    """One pipeline for both: neither takes anything from the other."""
+    """A load and a stream read the same topic without affecting each other."""
     lake.fill(range(10))
     lake.load()
     live = read_live(lake, 10)

@@ -42,7 +42,7 @@ Caused by: java.lang.Exception: other
 
 
 def test_what_python_said_is_found_in_what_spark_says() -> None:
-    """Otherwise the sentence is that there was a traceback."""
+    """Otherwise the message only says that there was a traceback."""
     error = PySparkException(message=PYTHON)
     assert sentence_of(error) == "topic 'a': there is no such topic"
     error = PySparkException(message="[PARSE] at end of input\n\n== SQL ==\na\n")

@@ -1,4 +1,4 @@
-"""Jobs as they are submitted to a cluster, whose executors are processes of their own."""
+"""Jobs submitted to a cluster, whose executors are separate processes."""
 
 from __future__ import annotations
 

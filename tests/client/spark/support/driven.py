@@ -29,7 +29,7 @@ class Query:
         return query
 
     def start(self) -> dict[str, Any]:
-        """Where the next batch begins, as Spark asks: twice."""
+        """Start offsets of the next batch, asked for twice, as Spark does."""
         if self.done:
             found: dict[str, Any] = json.loads(self.ends[self.done - 1])
             return found
@@ -37,7 +37,8 @@ class Query:
         return json.loads(json.dumps(self.reader.initialOffset()))  # type: ignore[no-any-return]
 
     def batch(self) -> dict[int, list[int]] | None:
-        """Run the next one, or the one that was not done; None if there is nothing to do."""
+        """Run the next batch, or repeat the one that was not done; None if there is nothing to
+        do."""
         if self.done == len(self.ends):
             start = self.start()
             end = json.dumps(self.reader.latestOffset(start, self.reader.getDefaultReadLimit()))

@@ -35,7 +35,7 @@ ABORTED_SHARE = 0.2
 STOP_WAIT_S = 300
 SETTLE_S = 300
 LOOK_S = 0.01
-# How files of ours are named in the traceback of whatever they raise.
+# How our files are named in tracebacks.
 OUR_CODE = "(?<!tests/)client/spark/"
 
 

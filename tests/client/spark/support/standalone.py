@@ -33,7 +33,7 @@ SMALL = {
 
 
 class Standalone:
-    """Use as a context manager: all processes are gone after it."""
+    """A Spark standalone cluster. Use as a context manager: it ends all processes."""
 
     def __init__(self, folder: Path, home: Path) -> None:
         prepare_environment()

@@ -40,7 +40,7 @@ class Orders:
 
 
 class Leaving:
-    """Set when standard input has ended; what is said there before are offsets to go to."""
+    """Set when standard input has ended; earlier lines are offsets to seek to."""
 
     def __init__(self) -> None:
         self.is_set = False
