@@ -1,6 +1,6 @@
 """Ottla's own clients at work, in a process of their own: a producer, two groups, and one reader.
 
-python -m tests.cluster.support.client_program ADDRESSES ORDERS
+    python -m tests.cluster.support.client_program ADDRESSES ORDERS
 
 What they do and see goes to a history line by line. Once a second a line of JSON on standard output
 says how far each worker is and what the process holds. When standard input ends, writers stop,

@@ -1,6 +1,6 @@
 """A Spark program to be killed: copies a topic to another one and to Parquet, exactly once.
 
-python -m tests.client.spark.support.copying MASTER SERVERS FROM TO FOLDER LIMIT
+    python -m tests.client.spark.support.copying MASTER SERVERS FROM TO FOLDER LIMIT
 
 It prints a line for each micro-batch, and ends when it has copied what was there at its start.
 """

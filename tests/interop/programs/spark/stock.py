@@ -1,6 +1,6 @@
 """Spark with its own connector for Kafka, whose jars are beside it: no Ottla in this process.
 
-python stock.py JARS SERVERS TOPIC FOLDER STEP
+    python stock.py JARS SERVERS TOPIC FOLDER STEP
 
 Prints one line of JSON. Steps: write, read, stream (what is new, to Parquet).
 """
