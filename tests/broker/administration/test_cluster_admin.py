@@ -67,7 +67,7 @@ async def test_each_topic_gets_its_own_answer() -> None:
 
 
 async def test_many_creations_at_once_are_all_answered() -> None:
-    """The controller takes one after the other; nobody is forgotten."""
+    """The controller handles creations one after the other and must answer every one of them."""
     node = await open_node(TestDisk())
     answers = await asyncio.gather(*(create(node, TopicSpec(f"t{n}", 2)) for n in range(30)))
 

@@ -44,7 +44,7 @@ async def test_a_broker_that_stops_is_relieved_before_it_goes() -> None:
 
 
 async def test_preferred_leaders_show_when_the_answer_comes() -> None:
-    """Whoever asked goes there at once."""
+    """The caller reads the metadata right after the answer and must find the new leader there."""
     cluster = await three()
     await cluster.nodes[1].admin.partitions.relieve(2, -1, TIMEOUT_MS)
     await cluster.kill(2)
@@ -97,7 +97,7 @@ async def test_who_is_not_the_controller_says_so() -> None:
 
 
 async def test_what_is_not_seen_in_time_is_unknown() -> None:
-    """It may happen all the same: nobody must be told that it failed."""
+    """The election may still happen, so the answer must not say that it failed."""
     cluster = await three()
     await cluster.nodes[1].admin.partitions.relieve(2, -1, TIMEOUT_MS)
     await cluster.kill(2)
@@ -117,8 +117,8 @@ async def test_what_is_not_seen_in_time_is_unknown() -> None:
 
 
 async def test_a_dead_process_is_replaced_before_its_session_ends() -> None:
-    """The control connection breaks and nobody listens any more: that is enough to elect others,
-    and its return is enough to trust it again."""
+    """A broken control connection and a refused reconnect are enough to elect other leaders; the
+    broker is trusted again as soon as it is back."""
     cluster = await three()
     await cluster.kill(2)
     cluster.on_lost(2)

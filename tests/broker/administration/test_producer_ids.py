@@ -83,7 +83,7 @@ async def test_a_block_whose_answer_was_lost_is_given_to_nobody() -> None:
 
 
 async def test_without_the_store_the_client_is_told_to_come_again() -> None:
-    """An id that was guessed could be somebody's."""
+    """A guessed producer id could belong to another producer."""
     store = await open_store()
     session = await store.connect()
     maker = ProducerIds(1, lambda: session)

@@ -127,7 +127,7 @@ async def test_a_client_without_a_proper_name_is_refused(client: RawClient) -> N
 
 @pytest.mark.parametrize("junk", [b"", b"\x00", b"\x00\x03\x00\x09\x00\x00\x00\x01\x00"])
 async def test_a_malformed_request_costs_only_its_connection(junk: bytes) -> None:
-    """Somebody else's connection must not notice."""
+    """A client that sends junk must not disturb the connections of other clients."""
     async with running_broker() as running, running.connect() as healthy:
         await create(healthy)
         async with running.connect() as broken:

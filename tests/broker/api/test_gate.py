@@ -239,7 +239,7 @@ async def test_so_many_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_whoever_is_gone_when_the_broker_serves_is_passed_over() -> None:
-    """It has asked somebody else by then."""
+    """The client has closed its connection and asks another broker by then."""
     site, peer = Site(), Nobody()
     await site.ask(ApiKey.METADATA, peer=peer)
     peer.closed = True

@@ -66,7 +66,7 @@ def test_the_scan_agrees_with_the_reader_of_records(entries: list[Entry], codec:
 
 @given(st.binary(max_size=80), st.integers(1, 9))
 def test_spoiled_records_are_an_error_and_never_an_endless_loop(data: bytes, count: int) -> None:
-    """A checksum can be right and the records wrong: somebody wrote them so."""
+    """The checksum of a batch can be right although its writer built malformed records."""
     batch = made([(TIME, b"k", b"v", ())])
     batch.record_count = count
     try:
@@ -131,7 +131,7 @@ def test_append_times_stay_those_of_the_broker() -> None:
 
 
 def test_an_empty_batch_remembers_its_producer_and_a_placeholder_nobody() -> None:
-    """FMT-33. What is nobody's must not look like an open transaction."""
+    """FMT-33. A placeholder without a producer must not look like an open transaction."""
     batch = made([(TIME, b"a", b"1", ())] * 3, producer_id=7, base_sequence=5, codec=Codec.GZIP)
     empty, nobody = parse_batch(empty_batch(batch)), parse_batch(placeholder(batch))
 

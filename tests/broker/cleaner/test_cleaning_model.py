@@ -1,4 +1,4 @@
-"""Any history, cleaned at any moment while the log is changed by everybody else who may do so.
+"""Any history, cleaned at any moment while other tasks change the log.
 
 The model is the list of what was appended. A reader of the compacted log must end with the same
 table of keys, wherever it began, and never see what was aborted (hazards S-21 to S-26).

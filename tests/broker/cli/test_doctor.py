@@ -113,7 +113,7 @@ def test_a_slow_fsync_and_a_wrong_clock_are_said() -> None:
 
 
 def test_a_directory_is_looked_at_and_left_as_it_was(tmp_path: Path) -> None:
-    """Missing, empty, somebody else's, a file."""
+    """The directory may be missing, empty, full of foreign files, or a plain file."""
     missing = tmp_path / "none" / "deeper"
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -163,7 +163,8 @@ async def test_a_cluster_that_is_well_is_called_so() -> None:
 
 
 async def test_an_address_that_clients_cannot_reach_is_a_problem() -> None:
-    """The first thing that goes wrong for everybody: bootstrap works, and then nothing does."""
+    """The most common mistake of new operators: bootstrap works, and every request after it
+    fails."""
     settings = {"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}
     async with running_broker(settings) as running:
         bootstrap = str(running.broker.address)

@@ -183,7 +183,7 @@ class Churn:
 
 
 def check_epochs(churn: Churn) -> None:
-    """One leader per epoch of a partition, whoever was told by whichever controller."""
+    """Asserts that a partition has one leader per epoch, over all controllers and all brokers."""
     leaders: dict[Leadership, int] = {}
     for node in [*churn.retired, *churn.cluster.nodes.values()]:
         told: dict[tuple[Uuid, int], int] = {}
@@ -240,7 +240,8 @@ async def check_whole(churn: Churn) -> None:
 @pytest.mark.requirement("CTL-47")
 @pytest.mark.parametrize("seed", range(12))
 async def test_after_any_churn_the_cluster_is_whole(seed: int) -> None:
-    """Every rule of this folder at once, in orders that nobody thought of; the seed replays it."""
+    """Checks every invariant of this folder at once, in random orders; the seed replays a
+    failure."""
     churn = Churn(await open_cluster(*NODES), seed)
     for _ in range(80):
         await churn.step()

@@ -84,7 +84,7 @@ async def test_a_new_controller_knows_what_the_store_says_and_reports_itself() -
 
 @pytest.mark.requirement("CTL-08", "REP-08")
 async def test_a_broker_that_goes_after_the_failover_leaves_the_isr() -> None:
-    """Its session is over: it can be waited for by nobody."""
+    """Once a broker's session has ended, producers must not wait for it."""
     cluster = await failed_over()
     other = ({2, 3} - {controller_session(cluster)}).pop()
     await cluster.kill(other)
@@ -143,7 +143,7 @@ async def test_an_election_that_is_asked_for_after_the_failover_is_held() -> Non
 @pytest.mark.requirement("CTL-13", "CTL-33")
 @pytest.mark.parametrize("is_enabled", [True, False])
 async def test_leaders_are_balanced_if_that_is_wanted(is_enabled: bool) -> None:
-    """auto.leader.rebalance.enable: with it, nobody has to do anything after a restart."""
+    """With auto.leader.rebalance.enable the operator has nothing to do after a restart."""
     settings = ControllerSettings(auto_leader_rebalance_enable=is_enabled)
     cluster = await failed_over(settings)
     await cluster.start(1, 1)

@@ -177,7 +177,8 @@ async def test_partitions_that_were_added_by_hand_survive_a_move() -> None:
 
 
 async def test_partitions_that_were_added_by_hand_are_not_assigned_anew() -> None:
-    """Two answers to where partition 1 is would leave its records where nobody looks."""
+    """If the controller assigned partition 1 a second time, its old records would be
+    unreachable."""
     cluster = await three({0: [3, 1]})
     sizes = meddle(cluster, touches(paths.topic("t")), partial(add_by_hand, cluster, 1, 2, 3))
     results = await cluster.nodes[1].admin.create_partitions(
@@ -192,8 +193,8 @@ async def test_partitions_that_were_added_by_hand_are_not_assigned_anew() -> Non
 
 
 async def test_topics_of_a_request_that_is_refused_half_way_are_made_once() -> None:
-    """What the first group has written is this request's: answered TOPIC_ALREADY_EXISTS, whoever
-    asked would believe that the topic is somebody else's."""
+    """The first group of writes belongs to this request: if it were answered TOPIC_ALREADY_EXISTS,
+    the client would take the topic for another client's."""
     cluster = await three({0: [3, 1]})
     odd = paths.partition("big", 1100)
     sizes = meddle(cluster, touches(odd), lambda: cluster.session(2).create(odd))

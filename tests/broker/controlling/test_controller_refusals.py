@@ -62,7 +62,8 @@ async def test_a_failover_honours_an_isr_that_was_not_announced_yet() -> None:
 
 @pytest.mark.requirement("CTL-22")
 async def test_a_refused_failover_reads_only_what_it_was_about() -> None:
-    """Reading the world again takes as long as there are partitions, while nobody leads them."""
+    """Reading the whole tree again takes time for each partition, and all of them lack a leader
+    meanwhile."""
     cluster = await three(1500)
     for index in (3, 1400):
         await cluster.write_isr(TopicPartition("t", index), (3, 2))
@@ -126,7 +127,7 @@ async def test_refused_roles_are_repeated_to_whoever_refused_them() -> None:
 
 @pytest.mark.requirement("REP-22", "REP-24")
 async def test_without_unclean_elections_a_partition_waits_for_a_member_of_its_isr() -> None:
-    """Whoever is back first may lack what was committed last."""
+    """The first broker to return may lack the records that were committed last."""
     cluster = await three(1)
     await cluster.leader_writes(T0, (3,))
     await cluster.kill(3)
@@ -195,7 +196,7 @@ async def test_state_changes_can_be_followed_in_the_log(caplog: pytest.LogCaptur
 
 
 async def test_an_event_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Somebody reads it at three in the morning: who came, who went, who leads instead."""
+    """An operator on call needs to see who joined, who left and who leads instead."""
     with caplog.at_level(logging.INFO, "ottla.state_change"):
         cluster = await three(4)
         await cluster.kill(3)
@@ -235,7 +236,8 @@ async def test_what_a_broker_said_is_not_forgotten_with_a_refused_write() -> Non
 
 
 async def test_a_move_that_is_refused_in_part_is_told_in_full() -> None:
-    """R-30: whoever was not told that the old replicas count no more lets them back in."""
+    """R-30: a leader that does not learn that the old replicas are gone lets them back into the
+    ISR."""
     count = 1200
     cluster = await three(count)
     admin = cluster.nodes[1].admin.partitions

@@ -39,7 +39,7 @@ class Site:
 
 
 def test_a_dead_disk_is_asked_less_and_less_often() -> None:
-    """Nobody can tell it from a full one; a question every five minutes costs nothing."""
+    """A dead disk looks the same as a full one; one attempt every few minutes costs nothing."""
     site = Site()
     site.lost.failed(1)
     site.lost.failed(1)

@@ -169,7 +169,7 @@ async def test_silence_and_a_late_start_are_no_death() -> None:
 
 
 async def test_a_connection_that_is_made_again_is_no_news() -> None:
-    """Idle connections are closed now and then; that must cost nobody a leadership."""
+    """Idle connections are closed now and then; that must not cost any broker its leaderships."""
     site = Site()
     await site.send(1, 0)
     site.wire.on_lost(1)

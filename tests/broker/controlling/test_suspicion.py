@@ -61,7 +61,7 @@ def test_a_loss_and_two_refusals_in_a_row_are_death(
 
 
 def test_who_never_answered_cannot_be_lost() -> None:
-    """Somebody else may have the address by now, and hang up on strangers."""
+    """Another process may have the address by now and close connections from strangers."""
     suspicion = Suspicion()
     for sign in (BROKEN, REFUSED, REFUSED):
         assert suspicion.failed(sign, has_answered=False) is False

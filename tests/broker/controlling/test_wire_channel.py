@@ -29,7 +29,7 @@ class _Made:
         self.closed = False
 
     def on_close(self, _callback: Callable[[], object]) -> None:
-        """Nobody is told."""
+        """Drops the callback."""
 
     def close(self, _reason: str) -> None:
         self.closed = True
@@ -50,7 +50,7 @@ class _SlowPeers:
 
 
 async def test_a_connection_that_comes_up_while_the_broker_stops_is_not_kept() -> None:
-    """Nobody would ever close it: of several brokers in one process, the others live on."""
+    """It would leak: when one of several brokers in a process stops, the process lives on."""
     metadata, peers = MetadataCache(HandClock()), _SlowPeers()
     metadata.take([BrokerChanged(BrokerRegistration(2, ()))])
     channel = WireChannel(cast("Peers", peers), metadata, cast("ControlReceiver", None))

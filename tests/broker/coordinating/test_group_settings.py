@@ -41,13 +41,13 @@ def test_what_is_not_set_is_what_the_coordinator_takes_for_granted() -> None:
 def test_assignors_are_known_by_their_classes_and_their_names(
     text: str, assignors: tuple[str, ...]
 ) -> None:
-    """A file of Kafka's has the classes; the first is what nobody had to ask for."""
+    """A properties file from Kafka names the classes; the first assignor is the default."""
     assert _settings(assignors=text).consumer_assignors == assignors
 
 
 @pytest.mark.parametrize("policy", ["bidirectional", "disabled", "downgrade", "upgrade"])
 def test_the_migration_policy_reaches_the_coordinator(policy: str) -> None:
-    """Whoever forbids conversions does so because a client cannot bear them."""
+    """An operator forbids conversions because one of the clients cannot handle them."""
     assert _settings(migration_policy=policy).consumer_migration_policy == policy
 
 

@@ -178,8 +178,8 @@ async def test_an_epoch_in_which_another_may_have_led_loads_anew() -> None:
 
 
 async def test_a_follower_that_leaves_the_isr_fails_no_commit() -> None:
-    """The controller raises the leader epoch, and this broker leads on: whoever waits goes on
-    waiting, and what is under way is answered when the smaller ISR has it."""
+    """The controller raises the leader epoch and this broker stays leader: waiters keep waiting,
+    and pending commits are answered when the smaller ISR has them."""
     site = ShardSite()
     await site.open()
     await site.lead()
@@ -199,7 +199,7 @@ async def test_a_follower_that_leaves_the_isr_fails_no_commit() -> None:
 
 
 async def test_a_shard_that_loads_when_a_follower_leaves_the_isr_loads_on() -> None:
-    """It would otherwise stay as it is, and nobody be served."""
+    """A shard that stopped loading here would never serve its groups."""
     site = ShardSite()
     await site.open()
     await site.lead()
@@ -331,7 +331,8 @@ async def test_a_stop_answers_everybody_and_leaves_nothing_behind() -> None:
 
 
 async def test_a_coordinator_that_has_closed_takes_up_nothing_any_more() -> None:
-    """The controller may still speak while the broker stops; nobody would end what begins then."""
+    """The controller may still send requests while the broker stops; a shard loaded then would
+    never be closed."""
     site = ShardSite()
     await site.loaded()
     site.groups.close()

@@ -25,7 +25,7 @@ WITH_OTHER = (NODE, OTHER)
 
 
 class MarkerSite(ShardSite):
-    """A shard, and whoever writes markers."""
+    """A shard with a writer of transaction markers."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -190,7 +190,7 @@ async def test_a_disk_that_fails_while_a_partition_is_loaded_takes_that_partitio
 
 
 async def test_what_cannot_be_read_for_a_moment_is_read_again() -> None:
-    """A shard that gave up would keep its groups away until somebody else leads."""
+    """A shard that gave up would leave its groups unavailable until another broker leads."""
     plan = FaultPlan()
     site = ShardSite(FaultyDisk(MemoryDisk(), plan))
     await site.loaded()
@@ -227,7 +227,7 @@ async def test_a_machine_that_must_reload_is_read_from_the_log() -> None:
 
 
 async def test_after_a_bug_in_a_decision_the_log_is_read_again() -> None:
-    """Nobody knows what it had half done; the next request must not build on it."""
+    """The decision may be half done; the next request must not build on that state."""
     site = ShardSite()
     await site.loaded()
     site.ask(Put(b"k", b"v"))

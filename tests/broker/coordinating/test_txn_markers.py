@@ -257,7 +257,7 @@ async def test_a_partition_that_shows_while_the_store_is_asked_is_not_gone() -> 
 
 
 async def test_what_is_written_here_is_over_when_its_own_partitions_are() -> None:
-    """No connection is shared, so nobody has to wait for anybody else."""
+    """Local appends share no connection, so one transaction does not wait for another."""
     site = MarkerSite()
     site.end("slow", C)
     site.end("quick", C, producer_id=8)

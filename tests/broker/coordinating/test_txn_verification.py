@@ -267,7 +267,8 @@ async def test_a_broker_that_is_not_reached_is_asked_again_by_the_next_question(
 
 
 async def test_a_coordinator_that_is_silent_holds_nobody_for_longer_than_the_limit() -> None:
-    """Whoever asks holds up its own connection meanwhile, and waits behind nobody else's time."""
+    """A produce request holds up its own connection during verification, so it must not wait longer
+    than its own limit."""
     bench = Bench()
     bench.know_leaders()
     first = await bench.ask()

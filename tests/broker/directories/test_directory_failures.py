@@ -39,7 +39,7 @@ def replicas(cluster: Cluster) -> tuple[int, list[int], list[int]]:
 
 
 async def test_another_replica_leads_when_a_directory_has_failed() -> None:
-    """KIP-112, S-12: the broker lives and keeps its session, so nobody would look for another."""
+    """KIP-112, S-12: the broker keeps its session, so no other event would cause an election."""
     cluster = await cluster_with_topic()
     cluster.nodes[1].replicas.errors["t", 0] = ErrorCode.KAFKA_STORAGE_ERROR
     teller = await failures_of(cluster, 1)

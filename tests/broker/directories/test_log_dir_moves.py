@@ -243,7 +243,7 @@ class _Shut(Door):
 async def test_moves_are_for_those_who_may_alter_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever fills a disk stops the brokers on it."""
+    """A client that could move logs could fill a disk and stop the brokers on it."""
     monkeypatch.setattr("ottla.broker.server.requests.Door", _Shut)
     async with running_broker(TWO) as running, running.connect() as client:
         await create(client)

@@ -12,7 +12,7 @@ def parts(count: int) -> list[TopicPartition]:
 
 
 def test_few_partitions_are_named_and_many_are_counted() -> None:
-    """A line of ten thousand names is read by nobody."""
+    """A log line with ten thousand names is unreadable."""
     assert named(parts(2)) == "t-0, t-1"
     assert named(parts(3)) == "t-0, t-1, t-2"
     assert named(parts(20)) == "t-0, t-1, t-2 and 17 more"

@@ -189,7 +189,8 @@ def test_a_connection_is_asked_once_to_report_its_end() -> None:
 
 
 def test_a_request_of_a_closed_connection_is_not_parked() -> None:
-    """Its close has been reported already; nobody would come to take it away."""
+    """The connection has already run its close callbacks, so the request would stay parked for
+    ever."""
     room = Room()
     connection = Connection()
     connection.close()
@@ -227,7 +228,7 @@ def test_progress_noted_before_the_deadline_wins_over_it() -> None:
 
 
 def test_a_failing_waiter_does_not_silence_the_others() -> None:
-    """One bad request must not hold the answers of everybody on the partition."""
+    """One bad request must not hold up the answers to all others on the partition."""
     room = Room()
     broken = [True]
 

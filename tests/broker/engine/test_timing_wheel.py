@@ -134,7 +134,7 @@ def test_close_drops_everything() -> None:
 def test_every_callback_runs_once_within_a_tick_of_its_deadline(
     plan: list[tuple[int, int, bool]],
 ) -> None:
-    """Whatever is added and cancelled when: nobody is early, forgotten or called twice."""
+    """No order of adding and cancelling may make a callback early, lost or repeated."""
     clock = HandClock()
     wheel = TimingWheel(clock, tick_ms=10)
     ran: dict[int, list[float]] = {}

@@ -93,7 +93,7 @@ def test_order_is_checked() -> None:
 
 
 def test_epochs_never_go_back_nor_beyond_the_leaders() -> None:
-    """R-10: records of another lineage end here, whoever sends them."""
+    """R-10: the follower rejects records of another lineage, even from its leader."""
     assert "epoch" in refused(batch(0, epoch=3) + batch(2, epoch=2), epoch=5)
     assert "epoch" in refused(batch(0, epoch=6), epoch=5)
     assert "epoch" in refused(batch(0, epoch=-2), epoch=5)

@@ -116,7 +116,7 @@ async def test_a_broken_disk_ends_the_following_of_its_partitions() -> None:
 
 
 async def test_a_cut_that_fails_takes_the_directory_offline() -> None:
-    """S-20, R-29: what is left of the log nobody can vouch for."""
+    """S-20, R-29: the content of the log is unknown after a failed truncation."""
     plan = FaultPlan()
     site = await site_with(plan)
     site.cut = {(2, 1), (1, 3), (3, 1)}

@@ -75,7 +75,7 @@ async def test_what_was_acknowledged_survives_a_power_cut_of_all_replicas(
             await site.settle(10 * (1 + seed % 4))
         partition = leading.partition()
         safe = min(partition.replica.high_watermark, partition.log.recovery_point)
-        # What only one has written, and nobody was told to be safe.
+        # These records are on one broker only and were never acknowledged as safe.
         leading.produce(*values(1, sent), acks=-1)
         before = records(site, leading.node_id)
         for node_id in PAIR:
@@ -135,7 +135,8 @@ async def test_flush_messages_counts_on_followers_as_on_the_leader() -> None:
 
 
 async def test_the_watermark_waits_for_the_leaders_own_flush() -> None:
-    """A power cut of all takes nothing that a consumer has read; whoever wrote it starts it."""
+    """A power cut of all brokers must not take records that a consumer has read; the write
+    schedules the flush."""
     site = await pair(FaultPlan())
     leader = site.nodes[1].partition()
     site.nodes[1].produce(*values(2))
@@ -148,7 +149,7 @@ async def test_the_watermark_waits_for_the_leaders_own_flush() -> None:
 
 
 async def test_a_new_leader_flushes_what_it_has_before_it_serves() -> None:
-    """Nobody may write for long, and consumers would wait for what they could read before."""
+    """Without the flush, consumers could wait long for records that they could read before."""
     site = await pair(FaultPlan())
     site.nodes[1].produce(*values(2))
     await site.lead(1, 1, isr=PAIR)
@@ -263,7 +264,7 @@ async def test_changed_settings_take_effect_with_the_next_records() -> None:
 
 
 async def test_settings_that_change_during_a_cut_lose_no_partition() -> None:
-    """A log that is being cut serves nobody, which looks like having no role."""
+    """A log that is being truncated refuses requests, which looks like a replica without a role."""
     plan = FaultPlan()
     site = await pair(plan, {})
     for number in range(2):
@@ -307,7 +308,7 @@ async def test_a_disk_that_hangs_holds_up_its_own_partitions_only() -> None:
     assert acknowledged(site, 1) == 0
     await site.settle(200)
     assert acknowledged(site, 1) == 1
-    # And nobody waits for the same flush twice.
+    # The partition on the healthy disk does not wait for the hung flush a second time.
     site.nodes[1].produce(*values(1, 1), index=1)
     await site.settle(50)
     assert acknowledged(site, 1) == 2

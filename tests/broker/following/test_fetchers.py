@@ -270,7 +270,7 @@ async def test_in_a_session_only_what_changes_is_said(site: Site) -> None:
 
 
 async def test_a_partition_that_leaves_is_forgotten_by_the_session(site: Site) -> None:
-    """What the leader goes on to send for it nobody would take."""
+    """Otherwise the leader keeps sending records that the follower throws away."""
     site.gives_sessions = True
     site.version = 17
     await site.lead(1, indexes=(0, 1, 2))

@@ -32,7 +32,7 @@ WHERE = TopicPartition("t", 0)
 
 @dataclass(frozen=True)
 class Answer:
-    """On its way to the replica that asked; that of an earlier life is nobody any more."""
+    """An answer on its way to the replica that asked; the target is ignored after a restart."""
 
     follower: Node
     replica: Replica
@@ -99,7 +99,7 @@ class FollowingCluster(Cluster):
             replica.on_replicated(
                 len(follower.log), answer.told.high_watermark, answer.ask.leader_epoch
             )
-        # Logs here keep their beginning, so nobody may ever start over (R-27).
+        # Logs here keep their first records, so a follower must never start over (R-27).
         assert step.action is not LogAction.RESTART
 
     def teardown(self) -> None:
@@ -108,7 +108,7 @@ class FollowingCluster(Cluster):
 
     @invariant()
     def logs_are_equal_below_their_watermarks(self) -> None:
-        """Of whoever lives in the present lineage; the stored leader's is the measure."""
+        """Compares the logs of the replicas in the present lineage with the stored leader's."""
         for one in self.nodes:
             for other in self.nodes:
                 shared = min(one.replica.high_watermark, other.replica.high_watermark)

@@ -92,7 +92,7 @@ def test_an_error_of_the_session_starts_a_new_one() -> None:
 
 
 def test_after_a_lost_answer_the_session_is_replaced() -> None:
-    """Whether the leader has taken in the changes of that request nobody knows."""
+    """The follower cannot know whether the leader applied the changes of that request."""
     them = [asked(0)]
     session = opened(*them)
     session.next_request(them)

@@ -1,4 +1,4 @@
-"""Flushes that appends have made due: nobody waits for one that does not come."""
+"""Flushes that appends have made due: no append waits for a flush that does not come."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ SLOW = DiskFault(frozenset({"fsync"}), 0, ".log", delay_ms=100)
 
 
 async def test_what_is_appended_during_a_flush_is_flushed_after_it() -> None:
-    """With flush.messages=2 the third message is told to wait, and what is left when the flush of
-    the first two has ended makes no other one due: a whole group would wait for somebody else to
-    write."""
+    """With flush.messages=2 the third message has to wait, and what is left after the flush of the
+    first two makes no other flush due: the group would wait for the next append."""
     plan, clock = FaultPlan(), HandClock()
     site = ShardSite(FaultyDisk(MemoryDisk(), plan, clock), {"flush.messages": "2"})
     await site.loaded()

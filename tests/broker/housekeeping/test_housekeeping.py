@@ -80,7 +80,7 @@ async def test_size_retention_deletes_whole_segments_from_the_old_end() -> None:
 
 @pytest.mark.requirement("LOG-19", "LOG-22", "ARC-06")
 async def test_time_retention_goes_by_the_largest_timestamp() -> None:
-    """Records of 2023 are older than a day; whether anybody has read them does not matter."""
+    """Records of 2023 are older than a day, whether or not consumers have read them."""
     async with running_broker() as running, running.connect() as client:
         await fill(client, 5, retention_ms="-1")
         await fetched(client, 0)
@@ -127,7 +127,7 @@ async def test_retention_by_file_time_can_be_chosen() -> None:
 
 
 async def test_a_changed_setting_takes_effect_at_once() -> None:
-    """Nobody restarts a broker for retention.bytes."""
+    """Operators do not restart a broker to change retention.bytes."""
     async with running_broker() as running, running.connect() as client:
         await fill(client, 5, retention_ms="-1")
         change = AlterableConfig(name="retention.bytes", config_operation=0, value="1")
@@ -199,7 +199,7 @@ async def test_a_clock_that_jumped_while_the_broker_was_down_deletes_nothing(
 
 
 async def test_a_broker_that_slept_for_weeks_deletes_when_the_clock_has_settled() -> None:
-    """S-18: whoever switched it off for three weeks wants its old records gone, if a bit later."""
+    """S-18: after three weeks off, the old records are deleted, only later."""
     disk, clock = MemoryDisk(), ShiftedClock()
     async with running_broker(disk=disk, clock=clock) as running, running.connect() as client:
         await fill_now(client, clock)

@@ -141,7 +141,7 @@ async def test_a_reader_with_an_old_list_of_segments_goes_on() -> None:
 
 
 async def test_files_are_removed_after_the_delete_delay() -> None:
-    """file.delete.delay.ms: somebody may be about to open them by name."""
+    """file.delete.delay.ms: a reader may be about to open them by name."""
     bench = Bench(settings=SMALL)
     log = await filled(bench)
     await log.delete_old_segments(lambda segments: 1, 60)

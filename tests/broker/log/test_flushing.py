@@ -53,7 +53,8 @@ async def test_a_flush_is_due_that_long_after_the_first_unflushed_append() -> No
 
 
 async def test_what_was_cut_off_before_it_was_flushed_asks_for_no_flush() -> None:
-    """A flush would find nothing to do, and whoever flushes until none is due would never end."""
+    """Such a flush would have nothing to do, and a loop that flushes until none is due would never
+    end."""
     bench = Bench(settings=LogSettings(flush_ms=1000))
     log = await bench.open()
     bench.append(log)
@@ -105,7 +106,7 @@ async def test_a_power_cut_loses_nothing_that_was_flushed(ordered: bool) -> None
 
 
 async def test_a_flush_keeps_the_index_of_aborted_transactions_with_its_name() -> None:
-    """T-18: without it, what was aborted would be shown to everybody after a power cut."""
+    """T-18: without it, consumers would see aborted records after a power cut."""
     bench = Bench()
     log = await bench.open()
     bench.append(log, 3)

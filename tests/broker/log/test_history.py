@@ -170,7 +170,7 @@ async def test_after_a_start_an_end_above_the_watermark_is_not_settled(
 
 
 async def test_after_a_truncation_an_end_above_the_watermark_is_not_settled() -> None:
-    """What is left of a follower's log may hold markers that nobody has called replicated."""
+    """The rest of a follower's log may hold markers that are not known to be replicated."""
     _, log, history = await lived_in_segments()
     history.producers.transactions.on_high_watermark(7)
     await log.truncate_to(13)

@@ -175,7 +175,7 @@ async def test_a_long_scan_does_not_make_appends_wait(site: Site) -> None:
     for _ in range(20):
         # Other work on the machine may spoil some attempts, not twenty.
         alone, beside = append_times(-1), append_times(0)
-        # Below half a millisecond it is the processor's cache that was shared: nobody has waited.
+        # Below half a millisecond the processor's cache was shared: the append has not waited.
         if beside[2970] <= max(2 * alone[2970], 0.000_5):
             return
     pytest.fail(f"p99 alone {alone[2970]:.6f} s, beside a scan {beside[2970]:.6f} s")

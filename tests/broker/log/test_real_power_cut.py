@@ -65,7 +65,7 @@ class Machine:
         run("mount", "-o", "loop", self.image, self.root)
 
     def unmount(self) -> None:
-        """Nobody may hold a file there."""
+        """Unmounts the file system; no process may have a file open there."""
         gc.collect()
         run("umount", self.root)
 
@@ -103,7 +103,7 @@ def write_back(path: str, position: int, count: int) -> None:
 
 
 def commit_journal(root: str) -> None:
-    """Somebody else's fsync makes the larger size durable."""
+    """Makes the larger size durable by an fsync of another file."""
     descriptor = os.open(f"{root}/other", os.O_RDWR | os.O_CREAT)
     os.write(descriptor, b"x")
     os.fsync(descriptor)

@@ -224,7 +224,7 @@ async def test_appends_go_to_the_copy_though_the_file_before_it_was_read_meanwhi
 
 @pytest.mark.parametrize("operation", ["truncate", "fsync", "rename", "fsync_directory"])
 async def test_a_truncation_that_fails_leaves_a_log_that_takes_no_appends(operation: str) -> None:
-    """R-29: nobody knows what the file holds."""
+    """R-29: the content of the file is unknown."""
     bench = Bench(settings=SMALL)
     log = await filled(bench)
     bench.disk.faults.add(DiskFault(frozenset({operation}), errno.EIO))

@@ -125,7 +125,8 @@ async def test_waiters_are_answered_in_the_order_in_which_they_asked() -> None:
 
 
 async def test_a_suspended_controller_steps_back_and_returns_with_another_epoch() -> None:
-    """C-06: while nobody knows, it must not act; the same session may lead again, later."""
+    """C-06: while the session is in doubt it must not act; the same session may lead again
+    later."""
     cluster = await open_cluster(1)
     await create(cluster.nodes[1], TopicSpec("t"))
     cluster.session(1).suspend()
@@ -238,7 +239,7 @@ async def test_whoever_has_locked_the_data_of_an_earlier_life_need_not_wait_for_
 
 
 async def test_a_controllers_next_life_does_not_wait_for_the_place_of_its_last() -> None:
-    """Nobody else can be registered under its id, so the place is of a dead process."""
+    """No other process can register its id, so the znode belongs to a dead process."""
     cluster = await open_cluster()
     await cluster.start(1, home="disk-1")
     await cluster.kill(1)

@@ -137,7 +137,7 @@ async def test_a_store_that_was_never_there_is_told_at_once() -> None:
 
 
 async def test_whoever_loses_every_session_says_so_in_the_end() -> None:
-    """A store that works for nobody is for a person to mend."""
+    """If no session lasts, the operator has to repair the store."""
     cluster = await open_cluster(1)
     store = HurtStore(cluster, hurts=1000)
     _node, starting = await start(cluster, store)

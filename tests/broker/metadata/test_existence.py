@@ -30,7 +30,7 @@ async def with_topic(data: bytes) -> FlakySession:
 
 
 async def test_a_partition_is_missing_without_its_topic_and_beyond_its_count() -> None:
-    """The markers of both are left out, since nobody will ever read them."""
+    """Markers for both are left out, since no consumer will ever read them."""
     session = await with_topic(TOPIC)
 
     assert await missing_partitions(session, [T0, T1, GONE]) == {T1, GONE}

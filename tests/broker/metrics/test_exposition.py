@@ -70,7 +70,7 @@ def test_a_histogram_counts_up_to_each_bound() -> None:
 
 
 def test_figures_are_made_one_by_one() -> None:
-    """Ten thousand partitions rendered in one go would stop everybody's requests meanwhile."""
+    """Rendering ten thousand partitions in one step would block all requests meanwhile."""
     made = []
 
     def samples() -> Iterator[Sample]:

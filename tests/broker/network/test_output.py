@@ -226,7 +226,7 @@ def test_small_answers_leave_in_one_call() -> None:
 
 
 def test_turn_of_one_reader_ends_though_it_takes_everything() -> None:
-    """A fast reader of a 50 MB fetch must not stop the broker for everybody else."""
+    """A fast reader of a 50 MB fetch must not block the broker for all other clients."""
     file = MemoryFile(bytes(BYTES_PER_TURN_MAX // 4))
     output = Output(MarkFraming())
     add(output, [FileRegion(file, 0, file.size_bytes)] * 20)

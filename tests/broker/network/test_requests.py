@@ -140,8 +140,8 @@ async def test_close_lets_earlier_answers_leave_first() -> None:
         client = await site.connect()
         client.send(b"park:1", b"close:because", b"echo:3")
         await site.until(lambda: len(site.toy.requests) == 2)
-        # Bytes that nobody reads make the kernel answer a close with a reset, which would
-        # destroy the answer on its way.
+        # Unread bytes make the kernel answer a close with a reset, which would destroy the answer
+        # on its way.
         client.send(b"echo:4")
         await asyncio.sleep(0.01)
         site.toy.parked["1"].send([bytes(300_000)])
@@ -221,7 +221,7 @@ async def test_muted_connection_is_answered_and_then_not_read_for_that_long() ->
 async def test_foreign_protocols_and_absurd_lengths_close_the_connection(
     first_bytes: bytes,
 ) -> None:
-    """The first four bytes decide an allocation; they come from anybody (N-01)."""
+    """The first four bytes decide an allocation, and any process can send them (N-01)."""
     async with Site() as site:
         client = await site.connect()
         client.writer.write(first_bytes)

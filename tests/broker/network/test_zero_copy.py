@@ -56,7 +56,8 @@ class RegionToy:
 @pytest.mark.requirement("NET-11")
 @on_both_loops
 async def test_both_transports_answer_with_identical_bytes(tmp_path: Path) -> None:
-    """The buffered path serves TLS and platforms without sendfile; nobody may notice."""
+    """The buffered path serves TLS and platforms without sendfile; clients must see no
+    difference."""
     specs = [
         ListenerSpec("SENDFILE", LOOPBACK, transport=PlaintextTransport),
         ListenerSpec("BUFFERED", LOOPBACK, transport=BufferedTransport),

@@ -31,8 +31,8 @@ def receiver_for(replicas: Replicas) -> ControlReceiver:
 async def test_a_registration_is_over_as_soon_as_the_next_session_begins(
     kind: type[LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest],
 ) -> None:
-    """A role that is repeated before the broker has registered again may be somebody else's by
-    now; taken on in the new session, it would be believed for as long as that lives (R-19)."""
+    """A role that is repeated before the broker has registered again may belong to another broker
+    by now; accepted in the new session, it would be believed for that whole session (R-19)."""
     receiver = receiver_for(Replicas())
     receiver.broker_epoch = 7
 

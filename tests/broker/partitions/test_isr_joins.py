@@ -7,9 +7,9 @@ from tests.broker.support.node import quiet
 
 
 async def test_a_silent_follower_leaves_once_and_joins_by_its_next_fetch() -> None:
-    """Below min.insync.replicas the watermark stands still, and what the leader remembers of a
-    follower never falls behind it: it went in and out with every look, each time a write to the
-    store and a push to everybody (R-17)."""
+    """Below min.insync.replicas the watermark does not advance, so a follower never falls behind
+    it: it used to leave and join at every check, each time with a write to the store and an update
+    to all brokers (R-17)."""
     site = await open_site(1, 2, replicas=(1, 2), min_insync=2)
     site.fetch(2)
     site.write()

@@ -41,7 +41,7 @@ async def lagging(site: LeaderSite) -> None:
 
 @pytest.mark.requirement("REP-09", "REP-10", "REP-13", "REP-21")
 async def test_a_follower_that_lags_is_taken_out_of_the_stored_isr() -> None:
-    """Whoever is elected is elected from the store; and producers wait no longer for it."""
+    """Elections use the stored ISR, and producers stop waiting for the follower."""
     site = await open_site(1, 2, 3)
     await lagging(site)
     held = site.one.replica.high_watermark
@@ -227,7 +227,8 @@ async def test_those_who_leave_below_min_insync_stay_eligible_in_the_store() -> 
 
 
 async def test_an_idle_partition_writes_nothing() -> None:
-    """Thrash: out and in again, each time a write and a push to everybody (R-17)."""
+    """R-17: leaving and joining in turn costs a write to the store and an update to all brokers
+    each time."""
     site = await open_site(1, 2, 3)
     site.write()
     site.fetch(2)
@@ -307,7 +308,7 @@ async def test_a_topic_that_changes_meanwhile_is_looked_at_again() -> None:
 async def test_a_lost_answer_and_another_writer_end_in_what_is_stored(
     lost: str, isr: tuple[int, ...]
 ) -> None:
-    """Whether the change was done before somebody else wrote, or not at all (R-15)."""
+    """The change may have been stored before another writer's, or not at all (R-15)."""
     site = await open_site(1, 2)
     setattr(site.session, lost, 1)
     site.fetch(3)

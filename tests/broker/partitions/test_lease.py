@@ -73,7 +73,7 @@ async def test_it_asks_the_session_now_and_then_only() -> None:
 
 
 def test_without_a_store_it_never_ends() -> None:
-    """Parts that are tested alone have nobody who could take anything from them."""
+    """Parts that are tested alone have no rival that could take over."""
     assert endless_lease().holds(1e18)
 
 
@@ -111,7 +111,7 @@ async def test_without_a_lease_what_could_vanish_is_refused(acks: int) -> None:
 
 
 async def test_a_partition_of_one_replica_needs_no_lease() -> None:
-    """Nobody else could lead it; a store that is away must not stop it."""
+    """No other broker could lead it, so a store that is away must not stop it."""
     site = await open_site(1, replicas=(1,))
     site.lease._session = None
     site.clock.now = TIMEOUT_MS

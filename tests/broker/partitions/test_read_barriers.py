@@ -111,7 +111,7 @@ class Answering:
 
 
 async def test_with_a_lease_everything_is_answered_at_once() -> None:
-    """Nobody can have been elected: the usual path costs nothing."""
+    """No other leader can have been elected: the usual path costs nothing."""
     site = await asleep()
     site.lease.until_ms = inf
 
@@ -121,7 +121,7 @@ async def test_with_a_lease_everything_is_answered_at_once() -> None:
 
 
 async def test_a_leader_without_rivals_needs_no_proof() -> None:
-    """Whoever is alone in sync can be succeeded by nobody."""
+    """With a leader that is alone in the ISR no other broker can be elected."""
     site = await asleep(isr=(NODE,))
 
     assert asked(site, Get(b"k")) == ["nothing"]
@@ -169,7 +169,7 @@ async def test_a_fetch_that_waits_is_answered_for_a_question() -> None:
 
 
 async def test_a_fetch_in_another_epoch_proves_nothing() -> None:
-    """It follows somebody, but not this leadership; so does one that names no epoch."""
+    """Such a fetch follows another leadership; a fetch without an epoch proves nothing either."""
     site = await asleep()
     follower = Follower(site)
     answers = asked(site, Get(b"k"))
@@ -208,7 +208,7 @@ async def test_a_proof_for_one_question_is_none_for_a_later_one() -> None:
 
 
 async def test_a_question_goes_with_its_connection() -> None:
-    """Nobody would read the answer; and what was asked must not happen later."""
+    """The client cannot read the answer, and the request must not take effect later."""
     site = await asleep()
     follower = Follower(site)
     connection = Connection()
@@ -224,7 +224,7 @@ async def test_a_question_goes_with_its_connection() -> None:
 
 
 async def test_a_question_ends_with_the_leadership() -> None:
-    """Its successor is known now: whoever asks can go there without waiting."""
+    """The successor is known, so the client can go there without waiting."""
     site = await asleep()
     answers = asked(site, Get(b"k"))
     await site.follow(1)
@@ -236,7 +236,7 @@ async def test_a_question_ends_with_the_leadership() -> None:
 
 
 async def test_a_question_ends_with_the_coordinator() -> None:
-    """A broker that stops leaves nobody without an answer."""
+    """A broker that stops must answer every waiting client."""
     site = await asleep()
     answers = asked(site, Get(b"k"))
     site.groups.close()
@@ -262,7 +262,7 @@ async def test_a_shard_that_is_read_again_says_so_behind_the_barrier() -> None:
 
 
 async def test_a_bug_behind_the_barrier_is_answered_once() -> None:
-    """Nobody is on the stack who could close the connection for it."""
+    """No caller on the stack could close the connection for it."""
     site = await asleep()
     follower = Follower(site)
     answers = asked(site, Fail())
@@ -278,7 +278,7 @@ async def test_a_bug_behind_the_barrier_is_answered_once() -> None:
 
 
 async def test_a_lease_that_is_held_again_is_proof_enough() -> None:
-    """The store was away for a moment, and has taken nothing from anybody: nobody waits on."""
+    """The store was away for a moment and no other leader was elected, so waiting ends."""
     site = await asleep()
     answers = asked(site, Get(b"k"))
     await site.clock.advance(LOOK_MS)
@@ -295,7 +295,7 @@ async def test_a_lease_that_is_held_again_is_proof_enough() -> None:
 
 
 async def test_what_comes_with_the_lease_goes_behind_those_that_wait() -> None:
-    """Requests of one connection: whoever came last has written last."""
+    """Requests of one connection stay in order: the last request is applied last."""
     site = await asleep()
     told: list[str] = []
     asked_as(site, "first", told)
@@ -312,7 +312,7 @@ async def test_what_comes_with_the_lease_goes_behind_those_that_wait() -> None:
 
 
 async def test_what_needs_no_proof_any_more_goes_behind_those_that_do() -> None:
-    """The last rival has left the ISR, and nobody has told those who wait."""
+    """The last rival has left the ISR while earlier requests still wait; order must be kept."""
     site = await asleep()
     told: list[str] = []
     asked_as(site, "first", told)

@@ -21,7 +21,7 @@ FOLLOWERS = (
         # The one that has most; of equal ones always the same.
         ("b", 50, 4),
         ("c", 50, 3),
-        # The leader's own rack, one where nobody is, and one that does not say where it is.
+        # The leader's own rack, a rack without replicas, and a client that does not name its rack.
         ("a", 50, LEADER),
         ("z", 50, LEADER),
         ("", 50, LEADER),

@@ -88,7 +88,7 @@ async def test_an_illegal_name_is_told_by_every_request_about_topics(
 
 
 async def test_deletion_tells_a_missing_name_from_a_missing_topic(client: RawClient) -> None:
-    """Of neither a name nor an id nobody can say which topic is meant."""
+    """With neither a name nor an id the request does not say which topic it means."""
     nobody = DeleteTopicState(name=None, topic_id=ZERO_UUID)
 
     neither = await client.call(6, DeleteTopicsRequest(topics=[nobody], timeout_ms=5_000))

@@ -75,7 +75,7 @@ async def test_level_zero_is_no_feature(client: RawClient) -> None:
 
 
 async def test_what_is_refused_changes_nothing(client: RawClient) -> None:
-    """Neither a downgrade by mistake, nor a level that nobody knows, nor the half of a request."""
+    """Not a downgrade by mistake, not an unknown level, and not half of a request."""
     invalid = ErrorCode.INVALID_UPDATE_VERSION
     for request in (wanted(1), wanted(3), wanted(1, 9)):
         for version in (1, 2):
@@ -122,7 +122,7 @@ class _Shut(Door):
 
 
 async def test_who_may_not_alter_the_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A level holds for everybody."""
+    """A feature level applies to all clients of the cluster."""
     monkeypatch.setattr("ottla.broker.server.requests.Door", _Shut)
     async with running_broker() as running, running.connect() as client:
         answer = await client.call(1, wanted(1, SAFE))

@@ -54,7 +54,7 @@ async def test_an_election_of_everything_names_only_what_was_done(client: RawCli
 
 
 async def test_an_unknown_kind_of_election_is_refused(client: RawClient) -> None:
-    """Taken for a preferred one, it would do what nobody asked for."""
+    """Treated as a preferred election, it would do what the client did not ask for."""
     wanted = [TopicPartitions("t", [0])]
     answer = await client.call(2, ElectLeadersRequest(election_type=5, topic_partitions=wanted))
 
@@ -127,5 +127,5 @@ async def test_a_shutdown_is_fenced_by_the_brokers_epoch(client: RawClient) -> N
     await create(client)
     answer = await client.call(3, ControlledShutdownRequest(1, -1))
 
-    # Nobody else could lead it, so nothing is left to be moved.
+    # No other broker could lead it, so nothing is left to be moved.
     assert (answer.error_code, answer.remaining_partitions) == (ErrorCode.NONE, [])

@@ -143,7 +143,7 @@ async def test_a_name_longer_by_one_is_refused(client: RawClient) -> None:
 
 
 async def test_a_name_twice_in_a_request_is_refused(client: RawClient) -> None:
-    """Which of the two was meant nobody knows."""
+    """The request does not say which of the two it means."""
     answer = await client.call(
         7, CreateTopicsRequest(topics=[topic("a"), topic("a", 2)], timeout_ms=5000)
     )
@@ -169,7 +169,7 @@ async def delete(client: RawClient, *names: str) -> list[int]:
 
 
 async def test_a_topic_that_is_to_be_deleted_twice_is_kept(client: RawClient) -> None:
-    """By name or by id: whoever says it twice may have meant another."""
+    """By name or by id: a client that names a topic twice may have meant another one."""
     made = await create(client, "kept")
     await create(client, "other")
     topics = [DeleteTopicState(name="kept"), DeleteTopicState(topic_id=made.topic_id)]
@@ -201,7 +201,7 @@ async def test_a_deleted_topic_is_gone_and_its_name_is_free(client: RawClient) -
 
 
 async def test_a_topic_is_deleted_by_its_id(client: RawClient) -> None:
-    """Version 6; an id that nobody has is UNKNOWN_TOPIC_ID."""
+    """Version 6; an unknown id is UNKNOWN_TOPIC_ID."""
     made = await create(client)
     wanted = [DeleteTopicState(topic_id=made.topic_id), DeleteTopicState(topic_id=b"\x07" * 16)]
 

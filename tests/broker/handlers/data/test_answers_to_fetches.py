@@ -116,7 +116,7 @@ async def test_a_partition_asked_for_twice_is_answered_once_as_it_was_asked_last
 
 
 async def test_an_offset_looked_up_twice_is_refused_once(client: RawClient) -> None:
-    """Which of the two times is meant, nobody can say; 3.9 refused it twice."""
+    """The request does not say which of the two times it means; 3.9 refused it twice."""
     await _filled(client)
     request = list_offsets(-1)
     request.topics *= 2

@@ -224,7 +224,7 @@ async def until_leader_is(running: RunningBroker, name: str, leader: int) -> Non
 
 
 async def test_a_topic_made_on_a_full_disk_is_served_as_soon_as_there_is_room() -> None:
-    """It stayed without a leader until the broker was restarted, which nobody had a reason for."""
+    """The topic used to stay without a leader until the broker was restarted."""
     async with with_faults() as (running, client, plan):
         plan.add(DiskFault(frozenset({"append"}), errno.ENOSPC, "partition.metadata"))
         made = await create(client)

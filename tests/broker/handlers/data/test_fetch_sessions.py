@@ -104,7 +104,7 @@ async def test_a_consumer_of_few_partitions_gets_none(client: RawClient) -> None
 
 
 async def test_more_clients_than_slots_are_all_served() -> None:
-    """Who gets no slot sends full requests, and nobody starves (N-11)."""
+    """A client without a slot sends full requests, and every client gets its records (N-11)."""
     slots = {"max.incremental.fetch.session.cache.slots": "2"}
     async with running_broker(slots) as running, running.connect() as client:
         await create(client, partitions=COUNT)

@@ -157,7 +157,7 @@ async def test_unknown_topics_and_partitions_are_said(client: RawClient) -> None
 
 
 async def test_acks_other_than_the_three_are_refused(client: RawClient) -> None:
-    """Two acknowledgements is nothing that anybody could promise."""
+    """The broker cannot promise exactly two acknowledgements."""
     await create(client)
 
     answer = await produced(client, batch(b"x"), acks=2)
@@ -278,7 +278,7 @@ async def test_a_flush_is_waited_for(setting: dict[str, Any]) -> None:
 async def test_produced_the_short_way_or_the_long_way_the_answer_is_the_same(
     client: RawClient, version: int
 ) -> None:
-    """Nobody can tell from outside which way a request has gone."""
+    """The short path must be indistinguishable to clients."""
     await create(client, "short")
     await create(client, "other")
     frames = []

@@ -71,7 +71,7 @@ async def got(
 
 
 def close_door(broker: Broker, closed: Operation) -> None:
-    """From now on nobody may do that to topics."""
+    """Refuses this operation on all topics from now on."""
     broker.requests.dispatcher._services.door = ClosedDoor(closed)
 
 
@@ -91,7 +91,7 @@ def test_acks_other_than_the_three_are_refused(client_id: str | None) -> None:
 
 @BOTH_WAYS
 def test_a_producer_that_may_not_write_is_refused(client_id: str | None) -> None:
-    """Whoever sends a client id would otherwise be let in."""
+    """The short path must authorize the producer too, not only check its client id."""
 
     async def story(client: RawClient, broker: Broker) -> tuple[Any, Any]:
         close_door(broker, Operation.WRITE)
@@ -123,7 +123,7 @@ def test_no_client_writes_into_an_internal_topic(client_id: str | None) -> None:
 
 @BOTH_WAYS
 def test_a_consumer_that_may_not_read_is_refused(client_id: str | None) -> None:
-    """Whoever sends a client id would otherwise be let in."""
+    """The short path must authorize the consumer too, not only check its client id."""
 
     async def story(client: RawClient, broker: Broker) -> Any:
         await got(client, fetch(0))

@@ -168,7 +168,7 @@ async def test_settings_of_another_broker_are_refused(client: RawClient) -> None
 
 
 async def test_synonyms_are_those_of_the_setting_that_counts(client: RawClient) -> None:
-    """A default in hours is no synonym of one in milliseconds that nobody has set."""
+    """An unset setting in milliseconds must not name the default of one in hours as its synonym."""
     await create(client)
     request = DescribeConfigsRequest(
         resources=[DescribeConfigsResource(2, "t", ["retention.ms", "max.message.bytes"])],

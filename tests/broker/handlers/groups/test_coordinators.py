@@ -288,7 +288,7 @@ async def test_every_version_can_say_that_the_coordinator_is_elsewhere(client: R
 
 
 class ClosedDoor(Door):
-    """Nobody may do anything with resources of one type."""
+    """Refuses every operation on resources of one type."""
 
     def __init__(self, closed: AclResourceType) -> None:
         self.closed = closed

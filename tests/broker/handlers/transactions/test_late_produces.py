@@ -157,7 +157,8 @@ async def test_a_yes_to_a_guard_that_a_marker_took_away_means_to_come_again() ->
 
 
 async def test_in_version_1_a_batch_for_a_partition_outside_the_transaction_is_refused() -> None:
-    """Written, it would stay when the others are aborted: nobody would send it a marker."""
+    """Once written it would survive an abort of the others: the coordinator sends no marker to
+    it."""
     async with scene(1) as (running, writer):
         await writer.add(0)
         outside = await writer.write(1, 0, writer.epoch, 11)

@@ -184,7 +184,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fen
 
 
 async def test_transactions_are_listed_and_described(client: RawClient, producer: Producer) -> None:
-    """Whoever looks for what holds readers back begins here (T-25, KIP-664)."""
+    """An operator looks here first for the transaction that holds readers back (T-25, KIP-664)."""
     await Producer(client, "idle").init()
     await producer.add(0)
 

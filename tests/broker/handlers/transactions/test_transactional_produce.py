@@ -133,7 +133,8 @@ async def test_verdicts_are_told_in_words_that_the_version_knows(
 async def test_transactional_records_need_a_transactional_id(
     transactional_id: str | None, code: ErrorCode
 ) -> None:
-    """Nobody could be asked about them, nor end what they begin (T-26)."""
+    """Without the id no coordinator can verify them or end the transaction that they open
+    (T-26)."""
     async with scene() as (_running, client, coordinator):
         answer = await produced(client, in_transaction(), transactional_id=transactional_id)
 
@@ -159,7 +160,7 @@ async def test_a_producer_id_must_be_that_of_the_transactional_id() -> None:
 
 
 async def test_one_request_has_one_producer() -> None:
-    """A transactional id has one producer id; a second one is somebody else's (T-26)."""
+    """A transactional id has one producer id; a second one belongs to another producer (T-26)."""
     async with scene() as (_running, client, coordinator):
         request = produce_request({0: in_transaction(), 1: in_transaction(producer_id=1)})
         response = await client.call(11, request)
@@ -238,7 +239,8 @@ async def test_a_retry_that_overtakes_the_original_is_recognised() -> None:
 
 @pytest.mark.requirement("ARC-18")
 async def test_a_question_holds_its_connection_and_nobody_else() -> None:
-    """Batches of one connection stay in order, and more questions than handlers stop nobody."""
+    """Batches of one connection stay in order, and more pending questions than handlers block no
+    other connection."""
     async with (
         scene(num_io_threads="1") as (running, client, coordinator),
         running.connect() as second,
@@ -309,7 +311,7 @@ async def test_compressed_batches_of_a_compacted_topic_are_looked_into_first() -
         request = marker_request(commit=False, places={"compacted": [0]})
         refused = await client.answer(11, produce_request(b""))
 
-        # Without a key it is refused, and nobody is asked.
+        # A record without a key is refused before the coordinator is asked.
         part = refused.responses[0].partition_responses[0]
         assert part.error_code == ErrorCode.INVALID_RECORD
         assert coordinator.asked == []

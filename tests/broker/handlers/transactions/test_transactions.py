@@ -86,7 +86,7 @@ async def test_whoever_is_asked_names_the_coordinator_and_the_log_is_made_on_dem
 async def test_the_log_of_transactions_is_compacted_and_never_led_by_who_lacks_records(
     client: RawClient,
 ) -> None:
-    """State that retention deletes, or that an unclean leader has lost, is somebody's outcome."""
+    """Retention or an unclean leader would lose the outcomes of transactions."""
     wanted = DescribeConfigsRequest([DescribeConfigsResource(2, STATE_LOG)])
     (result,) = (await client.call(4, wanted)).results
     configs = {one.name: one.value for one in result.configs}
@@ -111,7 +111,7 @@ async def test_too_few_brokers_for_the_log_is_no_coordinator_yet() -> None:
 async def test_ids_are_spread_over_coordinators_by_their_hash(
     client: RawClient, running: RunningBroker
 ) -> None:
-    """No broker could bear them all, and everybody must find the same one."""
+    """One broker could not serve all ids, and every client must find the same coordinator."""
     ids = [f"id-{number}" for number in range(12)]
     for one in ids:
         await Producer(client, one).init()
@@ -204,7 +204,7 @@ async def test_a_timeout_outside_the_limits_is_refused(client: RawClient) -> Non
 async def test_a_transaction_begins_with_the_first_partition_which_is_logged_first(
     producer: Producer, running: RunningBroker
 ) -> None:
-    """Whoever takes over has to know where records may lie (T-20)."""
+    """The next coordinator has to know which partitions may have records (T-20)."""
     before = await producer.describe()
     await producer.add(0)
     after = await producer.describe()
@@ -227,7 +227,7 @@ async def test_a_partition_that_does_not_exist_spoils_the_request(producer: Prod
 async def test_no_client_writes_to_the_log_of_transactions(
     client: RawClient, producer: Producer
 ) -> None:
-    """One record of its own would be somebody's outcome."""
+    """A record written by a client could change the outcome of a transaction."""
     answer = await produced(client, batch(b"state"), topic=STATE_LOG)
     request = produce(batch(b"state"), topic=STATE_LOG)
     client.send(9, request, "__admin_client")

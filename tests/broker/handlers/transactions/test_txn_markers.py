@@ -211,7 +211,7 @@ async def test_a_follower_describes_the_producers_of_its_own_log() -> None:
 
 
 async def test_producers_are_described_to_who_looks_for_a_hanging_transaction() -> None:
-    """With what it says, an operator can write the marker that nobody else will (T-25)."""
+    """An operator can write the missing marker from this description (T-25)."""
     async with scene() as (_running, client, _coordinator):
         await produced(client, batch(b"x", producer_id=1, producer_epoch=3, base_sequence=0))
         await produced(client, in_transaction(producer_id=2))

@@ -50,7 +50,7 @@ async def position(client: RawClient) -> int:
 
 
 async def stable(client: RawClient) -> Any:
-    """The position, for somebody who wants to hear of nothing that may still change."""
+    """Returns the committed position as a client with require_stable sees it."""
     wanted = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
     group = OffsetFetchRequestGroup(groups.GROUP, topics=wanted)
     request = OffsetFetchRequest(groups=[group], require_stable=True)
@@ -93,8 +93,10 @@ async def test_an_open_transaction_is_asked_for_once() -> None:
 
 
 async def test_a_transaction_that_ends_during_the_question_gets_no_positions() -> None:
-    """They would be pending for ever, and hold up every restart of the group (T-13). Whoever has
-    begun the next one meanwhile comes again, and is told about that."""
+    """Such positions would stay pending for ever and hold up every restart of the group (T-13).
+
+    A producer that has begun its next transaction meanwhile retries and is verified for that
+    one."""
     async with group_scene() as (running, client, coordinator), running.connect() as other:
         coordinator.is_holding = True
         client.send(4, offsets_request(10))
@@ -187,7 +189,7 @@ async def test_a_fenced_producer_stores_no_positions() -> None:
 
 
 async def test_positions_belong_to_a_group() -> None:
-    """Kafka's answer; the empty name would be a group that everybody shares."""
+    """As in Kafka; with the empty name all such producers would share one group."""
     async with group_scene() as (_running, client, coordinator):
         assert await offsets_sent(client, 10, group_id="") is ErrorCode.INVALID_GROUP_ID
         assert coordinator.asked == []

@@ -37,7 +37,7 @@ async def test_a_clean_stop_is_taken_at_its_word() -> None:
 
 
 async def test_a_log_that_differs_from_the_mark_is_recovered() -> None:
-    """S-05: somebody changed it after the stop, or the mark belongs to another stop."""
+    """S-05: the file changed after the stop, or the mark belongs to another stop."""
     house = House()
     logs = await house.start()
     for number in range(2):
@@ -75,7 +75,7 @@ async def test_a_log_that_lost_its_active_segment_since_the_mark_is_recovered() 
 
 
 async def test_damage_takes_one_partition_out_of_service() -> None:
-    """S-03: it is neither served nor cut nor made again as if new, until somebody decides."""
+    """S-03: the broker neither serves nor truncates nor recreates it until the operator decides."""
     house = House()
     logs = await house.start()
     for number in range(2):
@@ -210,7 +210,7 @@ async def test_a_directory_left_in_the_way_is_set_aside() -> None:
 
 
 async def test_the_clean_mark_is_gone_for_good_before_anything_is_loaded() -> None:
-    """S-05: a mark that comes back after a crash would vouch for what nobody flushed."""
+    """S-05: a mark that reappears after a crash would vouch for records that were never flushed."""
     house = House()
     logs = await house.start()
     await logs.create(partition(0), TOPIC_ID, is_new=True)

@@ -1,4 +1,4 @@
-"""Whose directory it is, which ones are missing, and what is left alone because nobody knows it."""
+"""Whose directory it is, which ones are missing, and that unknown files are left alone."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ async def test_one_flipped_bit_in_the_middle_is_damage_and_nothing_is_cut() -> N
 
 
 async def test_the_operator_may_cut_damage() -> None:
-    """With one replica there is nobody to fetch from; it is the operator's choice to lose."""
+    """With one replica there is no broker to fetch from; the operator may choose to lose
+    records."""
     bench = Bench()
     batches = await filled(bench)
     bench.content(NAME)[len(batches[0][2]) + 70] ^= 1

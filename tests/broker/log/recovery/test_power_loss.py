@@ -218,7 +218,7 @@ async def hole(house: House, *, cut_power: bool) -> None:
 
 
 async def test_only_another_run_of_the_machine_may_have_lost_writes() -> None:
-    """The page cache outlives a killed broker: the same hole is then somebody else's work."""
+    """The page cache outlives a killed broker, so the same hole then has another cause."""
     house = House()
     await hole(house, cut_power=True)
     logs = await house.start()

@@ -110,7 +110,7 @@ async def test_what_could_not_be_removed_stays_buried() -> None:
 
 
 def test_a_failure_is_told_once_and_to_latecomers_at_once() -> None:
-    """Leaderships move when it happens, whoever listens."""
+    """The broker must hand over leaderships even when the listener registers after the failure."""
     health = DirectoryHealth(CrashDisk(), "/d1")
     told: list[str] = []
     health.on_failure(lambda: told.append("early"))
@@ -159,7 +159,7 @@ async def test_a_thousand_saves_at_once_cost_two_writes() -> None:
 
 
 async def test_a_save_that_failed_is_tried_again_by_the_next_caller() -> None:
-    """Nobody may take another one's failure for success."""
+    """A caller must not take the failure of another caller's save for success."""
     attempts = 0
 
     async def save() -> None:
@@ -175,7 +175,7 @@ async def test_a_save_that_failed_is_tried_again_by_the_next_caller() -> None:
 
 
 def test_a_lent_file_is_held_until_the_last_reply_is_sent() -> None:
-    """S-20: that is how truncation knows that nobody reads what it is about to cut."""
+    """S-20: truncation uses this to know that no reply still reads the part that it removes."""
     disk = CrashDisk()
     file = LentFile(disk.open("/0.log", create=True))
     file.append([b"abc", b"def"])

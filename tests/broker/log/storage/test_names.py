@@ -35,7 +35,7 @@ def test_segment_names_are_parsed_back(offset: int) -> None:
     "name", ["", "leader-epoch-checkpoint", "0.log", "0000000000000000000a.log", "0" * 20, "log"]
 )
 def test_foreign_names_are_no_segments(name: str) -> None:
-    """A file put there by somebody must not become data."""
+    """A file that an operator or a program left there must not become data."""
     assert parse_segment_name(name) is None
 
 
