@@ -1,4 +1,4 @@
-"""The controller's requests on the wire, from somebody who claims to be the controller."""
+"""The controller's requests on the wire, from a client that claims to be the controller."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ async def test_roles_are_answered_one_by_one_and_an_old_controller_is_not_heard(
 async def test_an_order_that_makes_no_sense_is_refused_and_harms_nobody(
     topic: str, index: int, differs: dict[str, Any]
 ) -> None:
-    """Whoever reaches the port can send one; it must not end the broker, or become a path."""
+    """Any client that reaches the port can send one; it must not end the broker or become a
+    path."""
     disk = MemoryDisk()
     async with running_cluster(1, disk=disk) as cluster:
         before = {path: sorted(await disk.scan(path)) for path in ("/data", "/data/1")}
@@ -159,7 +160,7 @@ async def test_an_order_that_makes_no_sense_is_refused_and_harms_nobody(
 
 @pytest.mark.requirement("NET-34")
 async def test_a_stopped_replica_fetches_no_more_and_a_deleted_one_leaves_no_directory() -> None:
-    """A replica that went on fetching would fill the disk of whoever wanted it gone."""
+    """A replica that kept fetching would fill a disk that the operator wanted to free."""
     disk = MemoryDisk()
     async with running_cluster(3, disk=disk) as cluster:
         await with_topic(cluster)
@@ -257,8 +258,9 @@ async def test_followers_that_keep_up_are_fed_from_memory(tmp_path: Path) -> Non
 
 @pytest.mark.requirement("REP-25")
 def test_the_first_page_says_against_which_failures_replicas_help() -> None:
-    """Whoever needs more than that must not learn it from an incident. No other page, and no
-    comment in the code, speaks of liars otherwise."""
+    """Users must learn the failure model from the README, not from an incident.
+
+    No other page and no comment in the code may claim more."""
     page = " ".join((ROOT / "README.md").read_text("utf-8").split())
     code = [path for room in ("broker", "coordinator") for path in (ROOT / room).rglob("*.py")]
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *code]

@@ -63,7 +63,7 @@ async def test_others_lead_before_it_is_gone(which: str) -> None:
 
 
 async def test_whoever_is_alone_stops_at_once() -> None:
-    """There is nobody to hand over to."""
+    """There is no other broker to hand over to."""
     async with running_cluster(1, {"controlled.shutdown.retry.backoff.ms": "600000"}) as cluster:
         async with asyncio.timeout(60):
             await cluster[1].stop()

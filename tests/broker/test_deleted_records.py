@@ -79,7 +79,8 @@ async def test_who_is_in_sync_and_does_not_delete_them_is_waited_for(brokers: Br
 
 
 async def test_who_is_not_in_sync_but_may_lead_is_waited_for(brokers: Brokers) -> None:
-    """KIP-966: with the ISR below its minimum, whoever left it last may still be elected."""
+    """KIP-966: with the ISR below its minimum, the replica that left it last may still be
+    elected."""
     await fill(brokers, **{"min.insync.replicas": "2"})
     leader = brokers.leader(TOPIC)
     gone = [one for one in brokers.alive if one != leader]

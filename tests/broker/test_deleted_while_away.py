@@ -159,7 +159,7 @@ async def test_a_topic_that_is_missing_without_a_record_is_kept(
     live = controller(brokers)
     assert live.state.lifecycle is not None
     await live.state.lifecycle.session.multi([Delete(f"{paths.DELETED_TOPICS}/{name}")])
-    # Whoever leads next has never heard of it.
+    # The next leader has never heard of it.
     await brokers.kill(live.node_id)
     await brokers.until(
         lambda: all(one.metadata.controller_id in brokers.alive for one in brokers.alive.values())

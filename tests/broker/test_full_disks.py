@@ -47,7 +47,7 @@ class Site:
         await brokers.until(lambda: brokers.leader("t") == replicas[0])
 
     async def put(self, value: bytes) -> ErrorCode:
-        """With acks=all, at whoever leads."""
+        """Produces with acks=all to the current leader."""
         leader = self.brokers.leader("t")
         if leader < 0:
             return ErrorCode.LEADER_NOT_AVAILABLE
@@ -120,7 +120,7 @@ async def test_a_follower_with_a_full_disk_is_not_waited_for(site: Site) -> None
 
 
 async def test_the_only_replica_leads_on_while_its_disk_is_full(site: Site) -> None:
-    """Nobody else has its records: it serves reads, and writes again when there is room."""
+    """No other replica has its records: it serves reads, and writes again when there is room."""
     await site.make(VICTIM)
     await site.put_until_stored(b"before")
     site.plan.is_full = True

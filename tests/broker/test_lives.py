@@ -54,7 +54,7 @@ async def read(consumer: Consumer, count: int) -> list[bytes | None]:
 async def test_without_replicas_a_dead_brokers_records_are_unavailable_and_not_lost(
     brokers: Brokers,
 ) -> None:
-    """Nobody else has them; to say so is all that can be done until it is back."""
+    """No other broker has them; the cluster can only report it until the broker is back."""
     await make_topic(brokers, 3)
     config = ProducerConfig(delivery_timeout_ms=1_500, request_timeout_ms=1_000)
     async with Producer(",".join(brokers.bootstrap), config) as producer:

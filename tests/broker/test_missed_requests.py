@@ -46,8 +46,8 @@ def role(controller_epoch: int, *, is_new: bool) -> LeaderAndIsrPartitionState:
 
 
 async def test_what_the_complete_list_lacks_is_not_served_any_more() -> None:
-    """Its session had run out when the topic was deleted: left alone, it would go on to lead it,
-    and acknowledge records that nobody will ever see."""
+    """Its session had expired when the topic was deleted: it would stay leader and acknowledge
+    records that no consumer will ever see."""
     async with running_broker() as running, running.connect() as client:
         await create(client)
         await produced(client, batch(b"x"))

@@ -93,7 +93,7 @@ async def test_partitions_move_under_load_and_leave_nothing_behind(brokers: Brok
 
 @pytest.mark.requirement("CTL-42")
 async def test_a_broker_that_was_away_removes_what_was_moved_meanwhile(brokers: Brokers) -> None:
-    """Nobody could tell it to; left there, it would take the disk's space for good."""
+    """The controller could not tell it; the left replica would take the disk's space for good."""
     await make_topic(brokers, [1, 2])
     async with Load(brokers) as load:
         await load.progress()

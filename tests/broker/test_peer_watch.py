@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 async def vanish(broker: Broker) -> None:
-    """As a kill looks to the others: nobody listens, connections are gone, the session is not."""
+    """Looks like a kill to the other brokers: port and connections are closed, the session
+    lives."""
     network = broker.network
     assert network is not None
     network.stop_accepting()

@@ -1,4 +1,4 @@
-"""What ordinary life says in the log: an event a line, and nothing that need worry anybody."""
+"""What ordinary operation writes to the log: one line per event, and no false alarms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def test_topics_come_and_go_without_noise(caplog: pytest.LogCaptureFixture) -> None:
-    """Three brokers hear of each partition at three moments; nobody has to know."""
+    """Three brokers learn of each partition at three moments; the log must not show that."""
     async with running_cluster() as cluster:
         bootstrap = str(cluster[1].address)
         caplog.set_level(logging.INFO, "ottla")

@@ -115,7 +115,7 @@ async def test_all_replicas_are_equal_byte_by_byte(brokers: Brokers) -> None:
 
 @pytest.mark.requirement("REP-17")
 async def test_a_killed_leader_comes_back_with_the_same_log(brokers: Brokers) -> None:
-    """What it wrote last and nobody has, goes; what was acknowledged stays, once."""
+    """Its unreplicated tail is truncated; acknowledged records stay, once."""
     await make_topic(brokers, PARTITIONS)
     async with Load(brokers) as load:
         for _ in range(2):
@@ -130,7 +130,7 @@ async def test_a_killed_leader_comes_back_with_the_same_log(brokers: Brokers) ->
 
 
 async def test_a_follower_that_was_away_catches_up(brokers: Brokers) -> None:
-    """First it holds nobody up, then it has everything."""
+    """While away it holds up no producer; once back it gets all records."""
     await make_topic(brokers, PARTITIONS)
     async with Load(brokers) as load:
         await load.progress()

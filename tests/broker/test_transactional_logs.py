@@ -42,7 +42,7 @@ async def write_over_segments(brokers: Brokers) -> View:
 
 
 async def delete_indexes(brokers: Brokers) -> int:
-    """Somebody cleans up."""
+    """Removes the transaction indexes and returns their number."""
     disk = brokers.disks[1]
     directory = f"{DATA}/{TOPIC}-0"
     names = [name for name in await disk.scan(directory) if name.endswith(".txnindex")]
@@ -84,7 +84,7 @@ async def test_an_open_transaction_outlives_the_broker(brokers: Brokers) -> None
     await brokers.start_one(1)
     await brokers.until(lambda: brokers.leader(TOPIC) == 1)
     hidden = await view(brokers)
-    # It is open here, so nobody has to be asked for the next batch.
+    # The transaction is open here, so the next batch needs no verification.
     again = await write(brokers, 1, b"second")
     ended = await end(brokers, commit=True)
 

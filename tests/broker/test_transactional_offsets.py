@@ -72,7 +72,7 @@ async def send_offset(brokers: Brokers, coordinator: int, offset: int) -> None:
 
 
 async def standing(brokers: Brokers, coordinator: int) -> tuple[ErrorCode, int]:
-    """The position for somebody who wants stable ones only, and its error."""
+    """Returns the error and the position that a client with require_stable sees."""
     wanted = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
     group = OffsetFetchRequestGroup(groups.GROUP, topics=wanted)
     async with at(brokers, coordinator) as client:

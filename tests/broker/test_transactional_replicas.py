@@ -62,7 +62,7 @@ async def fail_over(brokers: Brokers) -> int:
 async def test_a_marker_that_was_not_replicated_decides_nothing(
     brokers: Brokers, commit: bool
 ) -> None:
-    """The leader has written it and dies: nobody may have read what it ends (T-17)."""
+    """The leader dies after writing it: no consumer may have read what it ends (T-17)."""
     await make_topic(brokers, 2)
     await write(brokers, 0, b"x")
     await brokers.until(lambda: is_replicated(brokers, TOPIC))
@@ -120,7 +120,8 @@ async def test_the_next_leader_knows_what_was_aborted_open_and_committed(brokers
 
 
 async def test_what_was_truncated_has_neither_begun_nor_ended(brokers: Brokers) -> None:
-    """A leader whose tail nobody has comes back: its table is told again by its log (T-07)."""
+    """A returning leader truncates its unreplicated tail and rebuilds its table from the log
+    (T-07)."""
     await make_topic(brokers, 2)
     await write(brokers, 0, b"kept", 1)
     await brokers.until(lambda: is_replicated(brokers, TOPIC))
@@ -144,7 +145,7 @@ async def test_what_was_truncated_has_neither_begun_nor_ended(brokers: Brokers) 
 
 
 async def test_a_zombie_coordinator_is_fenced_by_the_next_leader_too(brokers: Brokers) -> None:
-    """Whoever takes over knows from its log which coordinator was the last (T-15)."""
+    """The next leader knows from its log which coordinator was the last (T-15)."""
     await make_topic(brokers, 3)
     await write(brokers, 0, b"x")
     assert await end(brokers, commit=True, coordinator_epoch=7) is NONE

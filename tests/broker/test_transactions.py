@@ -68,12 +68,12 @@ async def connected(brokers: Brokers, node_id: int) -> AsyncIterator[RawClient]:
 
 
 def coordinator(brokers: Brokers) -> Broker:
-    """Whoever leads the partition of the id."""
+    """Returns the broker that leads the partition of the id."""
     return brokers.alive[brokers.leader(STATE_LOG, HOME)]
 
 
 class Session:
-    """A producer that asks whoever is coordinator now, and leaders wherever they are now."""
+    """A producer that looks up the current coordinator and leaders before each request."""
 
     def __init__(self, brokers: Brokers, version: int = 1) -> None:
         self._brokers = brokers
@@ -87,10 +87,10 @@ class Session:
                 await asyncio.sleep(0.02)
 
     async def decide_to_commit(self) -> None:
-        """Until the verdict stands, which may hold up its answer for longer than anybody waits.
+        """Repeats the commit until it is decided; the answer may take longer than a client waits.
 
-        To a repetition a classic producer is told to come again until all markers are written; one
-        of version 2 is answered as at first."""
+        A repeated request of a classic producer is refused as retriable until all markers are
+        written; one of version 2 gets the first answer again."""
         if self.producer.version == 2:
             before = self.producer.producer_id, self.producer.epoch
             await self.ask("end", committed=True)
@@ -208,7 +208,7 @@ async def test_a_coordinator_that_goes_before_the_end_is_decided_loses_nothing(
 async def test_a_coordinator_that_dies_after_the_decision_leaves_the_markers_to_the_next(
     brokers: Brokers, version: int, committed: bool
 ) -> None:
-    """The producer was told that it is committed, and nobody would ever ask again."""
+    """The producer was told that it is committed and would never ask again."""
     session = Session(brokers, version)
     await session.ask("init")
     for index in range(PARTITIONS):
@@ -277,7 +277,7 @@ async def test_one_dead_partition_holds_up_only_its_own_readers(
 
 
 async def test_a_topic_that_is_deleted_in_the_middle_holds_up_nobody(brokers: Brokers) -> None:
-    """Nobody will ever read what its marker would end."""
+    """No consumer will ever read what its marker would end."""
     async with Admin(",".join(brokers.bootstrap), ClientConfig()) as admin:
         await admin.create_topic(NewTopic("gone", 1, 3))
         await brokers.until(lambda: brokers.leader("gone") > 0)

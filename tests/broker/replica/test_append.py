@@ -168,7 +168,7 @@ def test_a_flipped_bit_is_corruption_wherever_it_is(position: int) -> None:
 
 
 def test_a_marker_of_a_client_is_refused() -> None:
-    """Whoever could write one could commit another's transaction."""
+    """A client that could write markers could commit another producer's transaction."""
     marker = TransactionMarker(7, 0, ControlType.COMMIT, 0)
 
     assert judge(bytearray(encode_marker(marker, WALL_MS))).error is ErrorCode.INVALID_RECORD

@@ -59,7 +59,7 @@ def test_nothing_is_cleaned_at_or_above_what_may_still_change(limits: Bounds, en
 
 
 def test_young_records_are_left_alone() -> None:
-    """min.compaction.lag.ms: whoever follows closely sees every value."""
+    """min.compaction.lag.ms: a consumer that follows closely sees every value."""
     rules = RULES._replace(min_compaction_lag_ms=3 * DAY_MS)
     segments = extents(1, 1, 1)
     old = segments[0]._replace(max_timestamp=WALL_MS - 4 * DAY_MS)

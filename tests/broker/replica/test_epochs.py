@@ -209,7 +209,7 @@ def test_asking_until_both_agree_ends_at_a_common_history(
     leader = shared + [epoch * 2 + 10 for epoch in leader_tail]
     follower = shared + [epoch * 2 + 11 for epoch in follower_tail]
     leader_epochs = epochs_of(leader)
-    # Whoever leads has written down its own epoch before it answers anyone.
+    # A leader has written down its own epoch before it answers a follower.
     leader_epochs.assign(100, len(leader))
     is_final = not follower
     for _ in range(20):

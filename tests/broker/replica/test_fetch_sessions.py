@@ -149,12 +149,12 @@ def test_a_forgotten_partition_is_not_answered_for() -> None:
 @pytest.mark.parametrize(
     ("size", "is_follower", "now_ms", "left"),
     [
-        # Nobody gives way to an equal, nor to a larger one before its time.
+        # A session gives way neither to an equal one nor, before its time, to a larger one.
         (1, False, 10, {1, 2}),
         (9, False, 10, {1, 2}),
         # A follower takes the place of a consumer, the smallest first.
         (1, True, 10, {2, 3}),
-        # An old session gives way to a larger one; one that is not used, to anybody.
+        # A follower's session evicts a consumer's, the smallest first.
         (9, False, EVICTION_MS + 10, {2, 3}),
         (1, False, EVICTION_MS + 10, {1, 2}),
         (1, False, 2 * EVICTION_MS + 10, {2, 3}),

@@ -120,7 +120,8 @@ def test_those_who_leave_below_min_insync_stay_eligible(
 
 
 def test_who_is_eligible_for_nothing_any_more_is_a_difference() -> None:
-    """Else the store would go on naming somebody whom nobody waits for (R-21)."""
+    """Otherwise the store would still list an eligible leader that commits do not wait for
+    (R-21)."""
     alone = InSyncSet((1,), 5, (2,))
 
     assert not alone.differs((1,), min_insync=2)

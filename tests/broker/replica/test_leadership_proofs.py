@@ -126,7 +126,7 @@ def leading(
 
 
 def test_rivals_are_the_others_in_sync_and_the_eligible_ones() -> None:
-    """A controller elects from the ISR, and from the eligible leaders when nobody is in it."""
+    """A controller elects from the ISR, and from the eligible leaders when the ISR is empty."""
     assert leading((1, 3)).rivals == (3,)
     assert leading((1,), (2,)).rivals == (2,)
     assert leading((3, 1), (2,)).rivals == (2, 3)

@@ -1,4 +1,4 @@
-"""Who joins the in-sync set, who leaves it, and when nobody does."""
+"""Which followers join the in-sync set, which leave it, and when it stays as it is."""
 
 from __future__ import annotations
 
@@ -240,7 +240,8 @@ def test_the_watermark_waits_for_a_member_that_is_being_added() -> None:
 
 
 def test_the_watermark_waits_for_a_follower_that_keeps_up_from_outside() -> None:
-    """Else a busy leader alone in its ISR is always ahead, and nobody ever joins."""
+    """Otherwise a busy leader that is alone in its ISR is always ahead, and no follower ever
+    joins."""
     leader = Leader(1)
     leader.fetch(2, 100, now_ms=0)
     leader.replica.on_appended(120, now_ms=1)

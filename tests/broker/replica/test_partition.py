@@ -98,7 +98,7 @@ def test_a_leader_alone_accepts_writes_if_one_is_enough() -> None:
 def test_where_flushes_count_the_leaders_own_copy_counts_from_its_flush_on(
     isr: tuple[int, ...],
 ) -> None:
-    """A power cut of all replicas takes nothing that anybody was shown (R-21)."""
+    """A power cut of all replicas must not take records that a consumer has seen (R-21)."""
     replica = replica_of(limits=ReplicaLimits(counts_flushed=True))
     replica.become_leader(led_by(1, isr=isr), now_ms=0)
     steps = [replica.on_appended(10, now_ms=0), replica.on_flushed(4, now_ms=0)]

@@ -297,7 +297,7 @@ def test_wrong_record_times_do_not_expire_a_producer() -> None:
 
 
 def test_an_open_transaction_does_not_expire() -> None:
-    """Nobody could end it then, and read_committed consumers would wait for ever."""
+    """Otherwise it could not be ended, and read_committed consumers would wait for ever."""
     table = ProducerTable()
     table.observe(data_batch(0, transactional=True))
     table.expire(0, 1_000)

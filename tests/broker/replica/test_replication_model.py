@@ -193,7 +193,7 @@ class Cluster(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        """The faults stop: everybody hears everything, and all that is in a log is committed."""
+        """Without faults all messages arrive, and everything in a log is committed in the end."""
         self._announce()
         for turn in range(60):
             self.now_ms += 1
@@ -206,7 +206,7 @@ class Cluster(RuleBasedStateMachine):
             if pending is None:
                 self.propose(leader.node_id, NODES[turn % len(NODES)])
             elif (leader, pending) not in self.proposals:
-                # Nobody knows what became of it: it is sent again (R-13).
+                # The outcome of this proposal is unknown, so it is sent again (R-13).
                 self.proposals.append((leader, pending))
             while self.proposals:
                 self.store_a_proposal(0, answer_is_lost=False)

@@ -94,7 +94,7 @@ def test_kafka_reads_the_newest_batch_of_each_producer_last() -> None:
 
 
 def test_before_a_single_loaded_batch_nothing_is_known() -> None:
-    """Kafka saves one batch; whether an older sequence was ever written, nobody can say."""
+    """Kafka saves one batch, so whether an older sequence was ever written is unknown."""
     table = ProducerTable()
     table.load(encode_snapshot([SnapshotEntry(4000, 0, 59, 159, 9, 1, -1, -1)]))
 

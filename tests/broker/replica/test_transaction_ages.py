@@ -1,4 +1,4 @@
-"""How long transactions have been open, for whoever looks for those that nobody ends."""
+"""How long transactions have been open: helps operators to find hanging ones."""
 
 from __future__ import annotations
 

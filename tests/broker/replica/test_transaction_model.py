@@ -231,7 +231,7 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(happens=RARELY)
     def fail_over(self, happens: bool) -> None:
-        """The next leader has the log, and nobody's leave to begin."""
+        """The next leader has the log and has verified no transaction."""
         if not happens:
             return
         self.verifications = Verifications()

@@ -49,7 +49,7 @@ class Leader:
 
 
 def test_nobody_begins_a_transaction_without_leave() -> None:
-    """A produce that comes after the abort would open one that nobody ends (T-13)."""
+    """A produce that arrives after the abort would open a transaction that never ends (T-13)."""
     leader = Leader()
     unasked = leader.send()
     guard = leader.begin()
@@ -221,7 +221,7 @@ def test_plain_batches_need_no_leave() -> None:
 
 
 def test_a_refusal_for_good_leaves_nothing_behind() -> None:
-    """Somebody who tries one producer id after the other must not fill the memory."""
+    """A client that tries one producer id after the other must not fill the memory."""
     leader = Leader()
     other = leader.begin(epoch=1)
     leader.verifications.forget(PRODUCER, leader.begin(5))

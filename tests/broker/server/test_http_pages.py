@@ -41,7 +41,7 @@ async def _said(running: RunningBroker, path: str) -> tuple[int, str]:
 
 
 async def test_nothing_is_shown_unless_it_is_asked_for() -> None:
-    """A port that nobody knows of is a port that nobody guards."""
+    """A port that the operator does not know of is not protected by a firewall."""
     async with running_broker() as running:
         assert running.broker.pages.address is None
 

@@ -69,7 +69,7 @@ async def test_metadata_tells_the_addresses_of_the_listener_in_use() -> None:
 async def test_the_controller_speaks_on_the_listener_of_brokers_alone(
     version: int, request_: Any
 ) -> None:
-    """Whoever reaches the outer one must not take partitions away, or delete them."""
+    """A client on the outer listener must not be able to take partitions away or delete them."""
     async with running_broker(TWO) as running:
         address = running.broker.addresses["OUTSIDE"]
         async with RawClient(address.host, address.port) as client:

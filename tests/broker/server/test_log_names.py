@@ -58,7 +58,7 @@ async def test_whatever_a_broker_begins_speaks_with_its_name() -> None:
 
 
 def test_each_line_of_several_brokers_names_one(tmp_path: Path) -> None:
-    """Otherwise nobody knows whose disk is full; a broker alone is named nowhere."""
+    """Otherwise a line does not say whose disk is full; a single broker is not named."""
     with BrokerProcess(tmp_path / "many", extra=["--brokers", "2"]) as many:
         many.stop()
     with BrokerProcess(tmp_path / "one") as one:

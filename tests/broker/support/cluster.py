@@ -83,7 +83,7 @@ class Cluster:
         await quiet()
 
     async def write_isr(self, item: TopicPartition, isr: tuple[int, ...]) -> None:
-        """The same, but nobody is told."""
+        """Writes the ISR to the store without a notification to the brokers."""
         session = self.session(min(self.nodes.keys() - self.dead))
         node = await session.get(paths.state(*item))
         state = paths.parse_state(node.data)

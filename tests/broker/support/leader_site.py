@@ -88,7 +88,7 @@ class LeaderSite:
     # ---- making ----
 
     async def prepare(self, isr: tuple[int, ...]) -> None:
-        """What the controller has left in the store before anybody leads."""
+        """Writes what the controller has left in the store before the partition has a leader."""
         session = await self.store.connect()
         topic = PARTITION.topic
         for path in (
@@ -170,7 +170,7 @@ class LeaderSite:
         return state, found.stat.version
 
     async def store_state(self, state: StatePayload) -> None:
-        """Somebody else, a controller, writes the state."""
+        """Writes the state as another process, a controller, would."""
         session = await self.store.connect()
         await session.set(STATE, paths.build_state(state))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PARTITION = TopicPartition("orders", 0)
 APPENDED_MAX = 45
-# Between so many operations of the disk somebody appends.
+# Number of disk operations between two appends.
 APPEND_EVERY = 5
 
 
@@ -35,12 +35,12 @@ def _nothing() -> None:
 
 
 class BusyDisk(CrashDisk):
-    """Has somebody act before each operation that changes something."""
+    """Calls a function before each operation that changes something."""
 
     def __init__(self, files: SimFileSystem | None = None, crash_at: int | None = None) -> None:
         super().__init__(files, crash_at)
         self.before_change: Callable[[], None] = _nothing
-        # An append is one step: nobody acts within it.
+        # An append is one step: no other action runs within it.
         self.is_acting = False
 
     def changing(self, operation: str, path: str) -> None:

@@ -63,7 +63,7 @@ NODE = 1
 OTHER = 2
 TOPIC_ID = b"offsets topic id"
 COMMIT_TIMEOUT_MS = 5_000
-# Whoever reads a record with that key comes upon a bug.
+# Reading a record with this key raises.
 POISON = b"poison"
 CALLER = RequestOrigin("client", "/127.0.0.1", 1)
 
@@ -294,7 +294,7 @@ class ShardSite:
         await quiet()
 
     def other_topic(self) -> list[Change]:
-        """Somebody has made a topic."""
+        """The change of metadata that the creation of another topic causes."""
         state = PartitionState((NODE,), NODE, 0, (NODE,))
         return [TopicChanged(TopicImage("t", b"id of the topic t", {0: state}))]
 

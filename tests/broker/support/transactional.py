@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 STATE_LOG = "__transaction_state"
 ID = "my-transactional-id"
 NONE = ErrorCode.NONE
-# Whoever hears one of these comes again after a moment.
+# After one of these errors the producer retries after a moment.
 TRANSIENT = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,

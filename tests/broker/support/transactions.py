@@ -49,7 +49,7 @@ class StandIn:
         self.asked: list[AddToTransaction] = []
         self.errors: dict[TopicPartition, ErrorCode] = {}
         self.error = ErrorCode.NONE
-        # Answers that are held back until somebody releases them.
+        # Answers that are held back until the test releases them.
         self.is_holding = False
         self._held: list[tuple[DeferredAnswer[Added], Added]] = []
         broker.parts.coordinators.verification.ask_here = self.answer
@@ -160,7 +160,7 @@ async def producers(client: RawClient, topic: str = TOPIC, index: int = 0) -> An
 def offsets_request(
     offset: int, *, group_id: str = "my-group", epoch: int = 0, **more: Any
 ) -> TxnOffsetCommitRequest:
-    """A position in partition 0, by somebody without membership unless told otherwise."""
+    """A request that commits a position in partition 0, without group membership by default."""
     partition = TxnOffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata=""
     )

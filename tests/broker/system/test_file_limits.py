@@ -38,7 +38,7 @@ def test_a_limit_is_raised_as_far_as_it_may_be(soft: int, hard: int, expected: i
 
 @pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="Linux tells limits there")
 def test_a_broker_raises_the_limit_that_its_shell_has_given_it(tmp_path: Path) -> None:
-    """Nobody has to know of ulimit before the first thousand connections."""
+    """Operators should not have to know ulimit before the first thousand connections."""
     expected = reachable(*resource.getrlimit(resource.RLIMIT_NOFILE))
     with BrokerProcess(tmp_path / "data", launcher=LOW_LIMIT) as broker:
         limits = Path(f"/proc/{broker.process_id}/limits").read_text("latin1")

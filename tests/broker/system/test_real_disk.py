@@ -183,7 +183,7 @@ def test_lock_is_exclusive_until_released(disk: RealDisk, tmp_path: Path) -> Non
 
 
 def test_lock_dies_with_its_process(disk: RealDisk, tmp_path: Path) -> None:
-    """After kill -9 the broker must start again without anybody removing a file."""
+    """After kill -9 the broker must start again although its lock file is still there."""
     path = str(tmp_path / ".lock")
     holder = subprocess.Popen(
         [

@@ -1,4 +1,4 @@
-"""The worker process: what it gives back, and that it never outlives anybody."""
+"""The worker process: what it returns, and that it never outlives its broker."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_work_is_done_in_one_other_process_of_low_priority(worker: RealWor
 
 
 async def test_files_and_errors_go_both_ways(worker: RealWorker, tmp_path: Path) -> None:
-    """Whoever waits must learn what is wrong with a log as if it had looked itself."""
+    """The caller must learn what is wrong with a log as if it had read the log itself."""
     path = tmp_path / "file"
     path.write_bytes(b"content")
     seen: list[bytes] = []
@@ -114,7 +114,7 @@ async def test_files_and_errors_go_both_ways(worker: RealWorker, tmp_path: Path)
 
 
 async def test_a_process_that_dies_fails_one_run_and_is_replaced(worker: RealWorker) -> None:
-    """The kernel kills whoever takes too much memory; the broker goes on."""
+    """The kernel kills a process that takes too much memory; the broker continues."""
     with pytest.raises(KafkaError) as error:
         _ = [item async for item in worker.run(fail, "death")]
 
@@ -156,7 +156,7 @@ async def test_an_idle_process_ends_and_comes_back() -> None:
 
 
 def test_the_process_ends_with_a_broker_that_is_killed() -> None:
-    """Nobody cleans up behind kill -9."""
+    """A broker that is killed with kill -9 runs no clean-up."""
     program = (
         "import asyncio, os\n"
         "from tests.broker.system.test_worker_process import count_up\n"

@@ -130,7 +130,7 @@ def test_what_cannot_be_is_said_in_a_sentence(make: object, words: str) -> None:
 
 
 def test_what_is_not_there_is_said_in_a_sentence() -> None:
-    """A leader of -1 is nobody, and says nothing of a topic whose name is mistyped."""
+    """A leader of -1 would not show that the name of the topic is mistyped."""
     with Cluster() as cluster:
         with pytest.raises(ClusterError, match="there is no broker 0, only 1"):
             cluster.brokers[0]
@@ -140,7 +140,7 @@ def test_what_is_not_there_is_said_in_a_sentence() -> None:
 
 
 def test_a_cluster_without_a_broker_says_so() -> None:
-    """It was an address that is missing, and leaders that nobody agrees on."""
+    """It used to fail with a missing address or with leaders that never agree."""
     with Cluster() as cluster:
         cluster.create_topic("t")
         cluster.faults.kill(1)
@@ -181,7 +181,7 @@ def test_a_cluster_that_was_stopped_can_be_started_again() -> None:
 
 
 def test_the_report_tells_what_was_injected_and_what_the_brokers_said() -> None:
-    """Whoever reads a failure on a build machine has nothing else."""
+    """On a build machine the report is all that a developer has."""
     with Cluster(brokers=3) as cluster:
         cluster.create_topic("t")
         victim = cluster.leader("t")

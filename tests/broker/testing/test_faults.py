@@ -111,7 +111,7 @@ def test_a_follower_that_is_cut_off_holds_acks_all_up_until_it_leaves_the_isr(
 
 
 def test_a_partition_lets_through_again_what_it_held_up(cluster: Cluster) -> None:
-    """Healed within the timeouts, nobody but the clock has noticed."""
+    """When it heals within the timeouts, clients see only a delay."""
     leader = cluster.leader("t")
     cluster.faults.partition({leader}, {1, 2, 3} - {leader})
     sent: list[object] = []
