@@ -26,7 +26,7 @@ def test_a_moved_deadline_expires_once_and_later() -> None:
 
 
 def test_a_cancelled_deadline_never_comes() -> None:
-    """Whoever left does not time out."""
+    """A member that left does not time out."""
     deadlines: Deadlines[str] = Deadlines()
     deadlines.set("a", 10)
     deadlines.cancel("a")

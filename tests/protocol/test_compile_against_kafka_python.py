@@ -110,7 +110,7 @@ def test_another_codec_writes_the_same_bytes(case: Case) -> None:
 )
 @given(st.data())
 def test_another_codec_writes_the_same_bytes_for_any_values(data: st.DataObject) -> None:
-    """Between full and bare lie the mixtures, with texts and lengths nobody thought of."""
+    """Between full and empty messages lie mixtures, with texts and lengths chosen at random."""
     case = data.draw(st.sampled_from(_shared_cases()))
     message = data.draw(structs(*case))
 

@@ -1,4 +1,4 @@
-"""Our ``dataclass`` against the standard library's: nobody can tell them apart."""
+"""Our ``dataclass`` behaves like the standard library's."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_not_a_number_equals_itself_in_both() -> None:
 
 
 def test_threads_may_be_first_together() -> None:
-    """Whoever comes late finds what the first has put there, or the same again."""
+    """A late thread finds what the first has stored, or stores the same again."""
     for _ in range(20):
         made = changing(KINDS[1])
         start = threading.Barrier(4)

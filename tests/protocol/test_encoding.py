@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def test_a_tagged_field_at_its_default_is_not_written() -> None:
-    """Clients that compare bytes aside, every answer would grow by fields nobody set."""
+    """Otherwise every answer would grow by fields that were never set."""
     silent = codec.encode(FetchResponse(), 16)
     speaking = codec.encode(FetchResponse(node_endpoints=[NodeEndpoint(1, "h", 9)]), 16)
 
@@ -80,7 +80,7 @@ def test_an_ignorable_value_is_dropped() -> None:
 def test_a_value_that_its_field_cannot_carry_is_our_bug(
     wrong: MetadataResponse, version: int
 ) -> None:
-    """One exception for all of them, so that whoever encodes can answer with a server error."""
+    """One exception for all of them, so that the broker can answer with a server error."""
     with pytest.raises(ValueError, match=r"not a MetadataResponse|of 40000 bytes"):
         codec.encode(wrong, version)
 

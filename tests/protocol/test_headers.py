@@ -118,7 +118,7 @@ def test_a_version_above_all_others_has_the_newest_header() -> None:
 
 @pytest.mark.parametrize("header", [RequestHeader(3, 9, 5, "client"), RequestHeader(3, 1, 5, "cl")])
 def test_a_cut_header_is_refused(header: RequestHeader) -> None:
-    """The first bytes of a connection come from anybody."""
+    """Any process can send the first bytes of a connection."""
     frame = bytes(_encoded(header))
 
     for cut in range(len(frame)):

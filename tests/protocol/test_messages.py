@@ -27,7 +27,7 @@ WIRE_NAMES = {
     WireType.RECORDS: "records",
 }
 
-# From here on tags are ours: whoever does not know a tagged field passes over it.
+# From here on tags are ours: peers that do not know a tagged field skip it.
 OWN_TAGS = 10_000
 
 needs_schemas = pytest.mark.skipif(

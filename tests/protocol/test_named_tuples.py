@@ -1,4 +1,4 @@
-"""Our ``NamedTuple`` against the standard library's: nobody can tell them apart."""
+"""Our ``NamedTuple`` behaves like the standard library's."""
 
 from __future__ import annotations
 

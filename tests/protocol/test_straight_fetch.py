@@ -98,7 +98,7 @@ def test_the_answer_is_the_one_of_the_compiled_codec(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_other_shapes_are_left_to_the_compiled_codec(version: int) -> None:
-    """What is read here must be all that was asked, and nobody but a consumer may ask it."""
+    """The short path must read the whole request, and only a consumer may use it."""
     topic = FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[wanted()])
     nothing = FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[])
     twice = FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[wanted(), wanted()])

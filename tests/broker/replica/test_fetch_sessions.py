@@ -154,7 +154,7 @@ def test_a_forgotten_partition_is_not_answered_for() -> None:
         (9, False, 10, {1, 2}),
         # A follower takes the place of a consumer, the smallest first.
         (1, True, 10, {2, 3}),
-        # A follower's session evicts a consumer's, the smallest first.
+        # An old session gives way to a larger one; an unused one to any session.
         (9, False, EVICTION_MS + 10, {2, 3}),
         (1, False, EVICTION_MS + 10, {1, 2}),
         (1, False, 2 * EVICTION_MS + 10, {2, 3}),

@@ -41,7 +41,7 @@ async def _said(running: RunningBroker, path: str) -> tuple[int, str]:
 
 
 async def test_nothing_is_shown_unless_it_is_asked_for() -> None:
-    """A port that the operator does not know of is not protected by a firewall."""
+    """Operators do not guard a port that they do not know of."""
     async with running_broker() as running:
         assert running.broker.pages.address is None
 

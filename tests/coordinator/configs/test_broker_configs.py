@@ -124,7 +124,7 @@ def test_unknown_names_are_errors_that_name_the_nearest() -> None:
 
 
 def test_all_problems_are_reported_at_once() -> None:
-    """Nobody wants to start a broker five times to find five mistakes."""
+    """An operator should not need five starts to find five mistakes."""
     with pytest.raises(ConfigError) as raised:
         parse_broker_config({"num.partitions": "0", "port": "9092", "broker.id": "x", "q": ""})
 
@@ -178,7 +178,7 @@ def test_kafka_settings_without_effect_are_accepted_with_one_warning_each() -> N
     ],
 )
 def test_protection_that_is_not_there_may_not_be_asked_for(name: str, reason: str) -> None:
-    """A warning is read by nobody who believes that his nodes are protected."""
+    """An operator who believes that the nodes are protected does not look for a warning."""
     with pytest.raises(ConfigError, match=f"{name} cannot be true: .*{reason}"):
         parse_broker_config({name: "true"})
     assert parse_broker_config({name: "false"}).config.zookeeper_ssl_client_enable is False

@@ -86,7 +86,7 @@ def test_one_name_twice_in_a_request_is_refused() -> None:
 
 
 def test_old_broken_values_do_not_block_other_changes() -> None:
-    """What somebody else broke can be mended step by step."""
+    """An operator can repair broken values step by step."""
     current = {"min.compaction.lag.ms": "x", "max.compaction.lag.ms": "3", "no.such": "1"}
 
     changed = change_topic_configs(current, [ConfigChange("retention.ms", SET, "5")])

@@ -28,7 +28,7 @@ def _broker_entry(name: str, sources: ConfigSources) -> ConfigEntry:
 
 
 def test_defaults_are_kafkas() -> None:
-    """A topic nobody configured keeps a week in segments of a gigabyte."""
+    """A topic without settings of its own keeps a week in segments of a gigabyte."""
     config = topic_config({}, NOTHING)
 
     assert (config.retention_ms, config.retention_bytes) == (168 * HOUR_MS, -1)
@@ -202,7 +202,7 @@ def test_broker_entry_lists_weaker_units_after_its_own() -> None:
 
 
 def test_secrets_are_never_described() -> None:
-    """Passwords, and names with a prefix whose type nobody here knows."""
+    """Passwords, and prefixed names whose type the broker does not know."""
     sources = ConfigSources(
         static={
             "ssl.key.password": "hunter2",
@@ -217,6 +217,6 @@ def test_secrets_are_never_described() -> None:
 
 
 def test_topic_config_is_a_value() -> None:
-    """Equal settings compare equal, so that whoever applies them can see nothing changed."""
+    """Equal settings compare equal, so that the broker can see that nothing has changed."""
     assert topic_config({"segment.ms": "5"}, NOTHING) == topic_config({"segment.ms": " 5"}, NOTHING)
     assert isinstance(topic_config({}, NOTHING), TopicConfig)

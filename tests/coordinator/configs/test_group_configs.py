@@ -29,7 +29,7 @@ def test_what_is_not_set_for_the_group_is_the_brokers() -> None:
     ("text", "counts_ms"), [("59000", 59_000), ("99000", 60_000), ("1", 45_000), ("x", 50_000)]
 )
 def test_what_is_stored_counts_within_the_bounds_of_today(text: str, counts_ms: int) -> None:
-    """The bounds may have been drawn anew; a group that does not load for it helps nobody."""
+    """The bounds may have changed since; the group must load all the same."""
     assert group_times({SESSION: text}, BROKER).session_timeout_ms == counts_ms
 
 

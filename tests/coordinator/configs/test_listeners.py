@@ -17,7 +17,7 @@ def _texts(listeners: str, advertised: str | None = None) -> ListenerTexts:
 
 
 def test_one_local_listener() -> None:
-    """The configuration that everybody starts with."""
+    """The configuration that most users start with."""
     found = parse_listeners(_texts(LOCAL))
 
     assert found.bound == found.advertised
@@ -125,6 +125,6 @@ def test_the_listener_among_brokers_is_found(
     ],
 )
 def test_what_cannot_work_is_an_error_with_a_way_out(texts: ListenerTexts, words: str) -> None:
-    """A broker that nobody can reach, or that speaks plaintext where TLS was asked for."""
+    """A broker that clients cannot reach, or that speaks plaintext where TLS was configured."""
     with pytest.raises(BadValue, match=words.replace(".", r"\.")):
         parse_listeners(texts)

@@ -114,7 +114,7 @@ def test_a_shutdown_elects_nobody_who_is_not_in_sync() -> None:
 
 
 def test_a_suspected_broker_is_replaced_at_once_where_others_are_in_sync() -> None:
-    """Its session runs out after many seconds; nobody needs to wait that long."""
+    """Its session expires after many seconds; clients do not need to wait that long."""
     scene = three()
     decision = scene.handle(BrokerSuspected(1, 1))
 
@@ -146,7 +146,7 @@ def test_a_suspicion_ends_with_an_answer_or_with_another_life() -> None:
 
 
 def test_a_suspected_broker_that_answers_gets_what_nobody_else_could_lead() -> None:
-    """A topic that was placed there by hand has nobody else, and is not forgotten."""
+    """A topic that was assigned to this broker alone has no other replica and is not forgotten."""
     scene = three()
     scene.handle(BrokerSuspected(1, 1))
     scene.create(TopicSpec("v", assignment={0: [1]}))
@@ -159,7 +159,7 @@ def test_a_suspected_broker_that_answers_gets_what_nobody_else_could_lead() -> N
 
 
 def test_the_last_of_an_isr_keeps_its_leadership_while_it_seems_dead() -> None:
-    """Without anybody to take over, taking it away helps nobody."""
+    """Without a successor, taking the leadership away helps no client."""
     scene = three()
     scene.leader_writes("t", 0, (1,))
     scene.handle(BrokerSuspected(1, 1))

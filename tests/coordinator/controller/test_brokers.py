@@ -24,7 +24,7 @@ def test_a_broker_has_lost_nothing_since_the_life_that_was_acted_upon(
     generation: int, clean_stop_epoch: int, is_unclean: bool
 ) -> None:
     """R-23: a life that began after a loss of power ended unseen, as its session did; the next one,
-    of the same process, has lost nothing since then, and nobody knew of the loss."""
+    of the same process, has lost nothing since then, but the controller never saw the loss."""
     found = compare_brokers({}, [broker(2, generation, clean_stop_epoch)], {2: 3})
 
     assert found.unclean_ids == (frozenset({2}) if is_unclean else frozenset())

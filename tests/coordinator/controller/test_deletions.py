@@ -23,7 +23,7 @@ def scene_with_topic() -> tuple[Scene, bytes]:
 
 
 def test_a_deletion_is_recorded_until_all_its_brokers_have_answered() -> None:
-    """The usual case: everybody lives, and one write removes the record."""
+    """The usual case: all brokers are alive, and one write removes the record."""
     scene, topic_id = scene_with_topic()
     scene.delete("t")
     assert owed(scene) == [("t", 2, (1, 2, 3))]
@@ -62,7 +62,7 @@ def test_a_dead_broker_is_told_of_the_deletion_when_it_registers() -> None:
 
 
 def test_the_next_controller_asks_all_that_may_not_have_heard() -> None:
-    """The one that deleted the topic may have died before it told anybody."""
+    """The controller that deleted the topic may have died before it told any broker."""
     scene, topic_id = scene_with_topic()
     scene.delete("t")
     scene.elect()

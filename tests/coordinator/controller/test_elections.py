@@ -244,7 +244,8 @@ def test_partitions_without_leader_get_one_when_unclean_elections_are_allowed_fo
 def test_who_stays_eligible_is_decided_by_what_is_set_for_all_brokers(
     of_all: str | None, of_leader: str | None, of_topic: str | None, eligible: tuple[int, ...]
 ) -> None:
-    """KIP-966: with a minimum of two, whoever left an ISR of one still has all that counts."""
+    """KIP-966: with a minimum of two, the replica that left an ISR of one has all committed
+    records."""
     scene = Scene(broker(1), broker(2), broker(3))
     scene.create(TopicSpec("t", assignment={0: [2, 3]}))
     layers = [
@@ -300,7 +301,7 @@ def test_a_broker_gets_nothing_back_before_it_has_been_in_sync_for_a_while() -> 
 
 
 def test_a_new_controller_waits_as_well() -> None:
-    """It does not know since when anybody is in sync."""
+    """It does not know since when each replica has been in sync."""
     scene = displaced()
     scene.elect(now_ms=50_000)
 

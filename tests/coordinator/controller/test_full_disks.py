@@ -46,7 +46,7 @@ def partition(leader: int, *isr: int) -> PartitionState:
         (partition(1, 1, 2, 3), now(1, 2, 3, stuck="1"), 2, (2, 3)),
         (partition(1, 1, 2, 3), now(1, 2, 3, stuck="3"), 1, (1, 2)),
         (partition(1, 1, 2, 3), now(1, 2, 3, low="1", stuck="2"), 3, (1, 3)),
-        # Nobody in sync has room: all stays as it is, never anybody else leads.
+        # No in-sync replica has room: the leader stays, and no replica outside the ISR leads.
         (partition(1, 1, 2, 3), now(1, 2, 3, low="123"), 1, (1, 2, 3)),
         (partition(1, 1, 2), now(1, 2, 3, low="2", stuck="1"), 1, (1, 2)),
         (partition(1, 1), now(1, 2, 3, stuck="1"), 1, (1,)),

@@ -104,7 +104,8 @@ def test_a_single_replica_leads_again_with_a_higher_epoch(unclean: frozenset[int
 
 
 def test_a_leader_that_restarted_gives_way_to_the_rest_of_the_isr() -> None:
-    """R-23: a restart that nobody saw may have cost it its unsynced tail."""
+    """R-23: a restart that the controller did not see may have cost the broker its unsynced
+    tail."""
     settled = settle(partition(1, (1, 2)), now(1, 2, 3, restarted=ids(1), unclean=ids(1)))
 
     assert (settled.leader, settled.isr) == (2, (2,))
@@ -128,7 +129,7 @@ def test_an_unclean_last_member_does_not_lead_before_an_eligible_one() -> None:
 
 
 def test_when_all_lost_their_tails_the_last_leader_leads() -> None:
-    """Nobody has everything; refusing for ever would serve nobody."""
+    """No replica has all records, but refusing for ever would make the partition unavailable."""
     settled = settle(partition(2, (1, 2)), now(1, 2, restarted=ids(1, 2), unclean=ids(1, 2)))
 
     assert (settled.leader, settled.isr) == (2, (2,))

@@ -40,7 +40,7 @@ def three(settings: ControllerSettings | None = None) -> Scene:
 
 @pytest.mark.requirement("CTL-12", "CTL-27")
 def test_a_controller_begins_by_telling_everybody_everything() -> None:
-    """A broker that missed something while nobody led must not stay behind (C-13, C-21)."""
+    """A broker that missed a change while there was no controller must catch up (C-13, C-21)."""
     scene = three()
     scene.elect()
     decision = scene.sent[-1]
@@ -206,7 +206,7 @@ def test_a_topic_that_a_tool_wrote_is_led() -> None:
 
 
 def test_a_topic_whose_znode_is_gone_is_gone() -> None:
-    """Whoever removed it by hand meant it; brokers must not serve what the store denies."""
+    """An operator removed it by hand; brokers must not serve a topic that the store lacks."""
     scene = Scene(broker(1))
     scene.create(TopicSpec("t"))
     decision = scene.handle(TopicsRead(frozenset(), ()))
@@ -246,7 +246,7 @@ def test_the_only_replica_on_a_failed_disk_is_offline() -> None:
 
 
 def test_a_replica_that_came_back_leads_again_if_nobody_else_can() -> None:
-    """A full disk refuses a new topic; a minute later there is room, and nobody restarts for it."""
+    """A full disk refuses a new topic; once it has room, no restart should be necessary."""
     scene = Scene(broker(1))
     scene.create(TopicSpec("t"))
     scene.handle(ReplicasFailed(1, (T0,)))

@@ -31,13 +31,13 @@ def test_a_move_can_be_given_up() -> None:
 
 
 def test_another_target_replaces_the_first() -> None:
-    """KIP-455: replicas that are wanted no more go at once, whoever has led meanwhile."""
+    """KIP-455: replicas that are no longer targets leave at once, even if one of them leads."""
     scene = Watched()
     scene.ask(MOVED)
     scene.leader_writes("t", 0, (1, 2, 3, 4))
     scene.live(*(broker(node_id) for node_id in (4, 5, 6)))
     assert scene.state("t", 0).leader == 4
-    # Nobody else is in sync any more: given up, the partition would be lost.
+    # No other replica is in sync: without this one the partition would be lost.
     assert scene.ask(MoveSpec(T0, (5, 6))) == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
     assert scene.ask(MoveSpec(T0, None)) == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
     scene.live(broker(1, 2, 1), *(broker(node_id) for node_id in (4, 5, 6)))
@@ -82,7 +82,7 @@ def test_the_number_of_replicas_can_be_kept() -> None:
 
 
 def test_another_order_of_the_same_replicas_is_done_at_once() -> None:
-    """It is how the preferred leader is changed; nobody has to copy anything."""
+    """This changes the preferred leader; no records have to be copied."""
     scene = Watched()
     scene.ask(MoveSpec(T0, (2, 1, 3)))
 

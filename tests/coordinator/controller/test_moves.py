@@ -120,7 +120,7 @@ def test_a_move_survives_the_death_of_the_controller_after_any_write(
     assert not scene.state("t", 0).is_moving
     assert scene.controller.moving == frozenset()
     assert scene.tree.exists(paths.REASSIGN_PARTITIONS) is None
-    # The second time, if need be: a replica that nobody was told to delete stays on its disk.
+    # The second time, if necessary: without a StopReplica request a replica stays on its disk.
     assert (3, True) in scene.deleted_on(1) or crash_after == 4
 
 
@@ -257,8 +257,8 @@ def test_the_next_step_follows_from_the_state() -> None:
 
 
 def test_a_move_does_not_leave_the_last_eligible_leader_behind() -> None:
-    """R-21: with nobody in either list no replica is ever elected again, though this one has all
-    records and may only be away."""
+    """R-21: with both lists empty no replica is ever elected again, though this one has all records
+    and may only be away."""
     state = PartitionState(
         (4, 1, 2, 3),
         leader=NO_LEADER,

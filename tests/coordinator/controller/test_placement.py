@@ -75,7 +75,7 @@ def test_replicas_are_always_different_brokers(racks: list[str], factor: int, st
 @pytest.mark.requirement("ZKT-10")
 @pytest.mark.parametrize("replicas", [(), (1, 1), (9,), (1, 2, 3)])
 def test_bad_assignments_are_refused(replicas: tuple[int, ...]) -> None:
-    """What an operator wrote by hand may name nobody, one broker twice, or a dead one."""
+    """An assignment by hand may be empty, repeat a broker or name a dead one."""
     assert find_assignment_fault(replicas, FOUR, 2) is not None
     assert find_assignment_fault((1, 2), FOUR, 2) is None
 

@@ -270,7 +270,8 @@ def test_a_controller_that_dies_in_a_long_creation_is_succeeded() -> None:
 
 
 def test_a_topic_is_deleted_and_made_again_while_one_of_its_brokers_is_dead() -> None:
-    """C-22, C-23: deletion waits for nobody, and the dead one's old replica is told apart by id."""
+    """C-22, C-23: deletion waits for no broker; the dead broker's old replica is recognised by its
+    id."""
     scene = Scene(broker(1), broker(2))
     (first,) = scene.create(TopicSpec("t", assignment={0: [1, 2]}))
     scene.live(broker(1))

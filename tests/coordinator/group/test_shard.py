@@ -303,7 +303,7 @@ def test_the_sweep_for_old_offsets_comes_again_and_again() -> None:
 
 
 def test_a_join_of_an_unknown_id_leaves_no_group_behind() -> None:
-    """Whoever guesses ids must not fill the memory."""
+    """A client that guesses ids must not fill the memory."""
     scene = Scene()
 
     scene.ask(join_request(Wish(member_id="x")))

@@ -24,7 +24,7 @@ VALUE = encode_offset(CommittedOffset(5, -1, "", 0))
 
 
 class CountedId(str):
-    """A group's id that counts what is done with it; copied by nobody."""
+    """A group's id that counts the operations on it; it is never copied."""
 
     __slots__ = ()
     touched = 0
@@ -82,7 +82,7 @@ def test_a_sweep_takes_no_step_that_grows_with_the_number_of_groups() -> None:
 
 
 def test_deleted_topics_are_forgotten_in_slices() -> None:
-    """Whoever deletes a topic must not hold up the heartbeats of groups that never read it."""
+    """Deleting a topic must not hold up the heartbeats of groups that never read it."""
     shard, images = _shard()
     images.append(image_of({"t": 1}))
     _reset()
@@ -132,7 +132,7 @@ def test_groups_that_come_and_go_while_they_are_listed_are_listed_once_or_not_at
 
 
 def test_a_commit_for_a_topic_that_is_there_again_stays() -> None:
-    """Its group's turn may come later, or have come: both look the same to whoever commits."""
+    """The slice with its group may come later or have come: the commit stays in both cases."""
     scene = Scene()
     for number in range(3):
         scene.commit(1, 2, group_id=f"g{number}")

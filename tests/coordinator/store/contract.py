@@ -168,7 +168,7 @@ class StoreContract:
             await session.create("/a/b")
 
     async def test_an_expired_session_is_told_and_refused(self, world: World) -> None:
-        """Whoever goes on after expiry acts for a broker that the cluster believes dead (C-06)."""
+        """A broker that continues after expiry acts though the cluster believes it dead (C-06)."""
         session = await world.connect()
         other = await world.connect()
         await session.create("/a", ephemeral=True)

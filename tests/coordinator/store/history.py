@@ -150,7 +150,7 @@ class History:
         return player.name, "expired" if expires else "closed"
 
     async def _news(self, *, in_order: bool) -> list[Any]:
-        """Ephemeral znodes of an ended session go in an order that nobody has promised."""
+        """Returns what each player heard; ephemeral znodes of an ended session go in any order."""
         told = []
         for player in self._players:
             await player.session.sync()

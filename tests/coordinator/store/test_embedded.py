@@ -184,7 +184,7 @@ async def test_an_acknowledged_write_survives_a_power_cut() -> None:
 
 
 async def test_nothing_is_shown_before_it_is_durable() -> None:
-    """A read, a refusal or an event that a crash takes back has misled whoever heard it."""
+    """A client must not see a read, a refusal or an event that a crash takes back."""
     disk = TestDisk()
     store = await open_store(disk)
     session = await store.connect()
@@ -310,7 +310,7 @@ async def test_a_second_process_is_kept_out() -> None:
 
 
 async def test_a_cancelled_writer_does_not_undo_its_write() -> None:
-    """Hazard P-04: whoever stops waiting has not stopped the work."""
+    """Hazard P-04: a caller that stops waiting has not stopped the write."""
     disk = TestDisk()
     store = await open_store(disk)
     session = await store.connect()

@@ -168,7 +168,7 @@ def test_permanent_paths_come_after_their_parents() -> None:
 
 
 def test_a_failed_directory_is_announced_in_kafkas_words() -> None:
-    """KIP-112; other events are for nobody, and nonsense is passed over."""
+    """KIP-112; other events and malformed ones are ignored."""
     data = paths.build_log_dir_event(3)
 
     assert json.loads(data) == {"version": 1, "broker": 3, "event": 1}

@@ -66,7 +66,7 @@ async def begin(work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
 
 
 async def test_without_an_answer_the_session_is_lost_at_its_timeout(bench: Bench) -> None:
-    """C-06: when all servers are gone, nobody is left to say that the session has ended."""
+    """C-06: when all servers are gone, no server can report that the session has ended."""
     bench.link.lose_all()
     bench.clock.advance(TIMEOUT_MS - 1)
     assert bench.session.state is SessionState.SUSPENDED

@@ -115,7 +115,7 @@ class Scene:
         self.perform(self.shard.overdue(self.appends[index].token, self.moment))
 
     def give(self, index: int = 0) -> int:
-        """A producer id for whoever asked."""
+        """Gives a producer id to the request that waits at this index."""
         producer_id = self.next_producer_id
         self.next_producer_id += 1
         token = self.draws.pop(index).token

@@ -83,7 +83,7 @@ def test_an_id_has_to_be_known(is_verification: bool) -> None:
 
 
 def test_an_id_whose_first_record_is_on_its_way_is_not_known_yet() -> None:
-    """Nobody has been told its producer id."""
+    """No client has received its producer id yet."""
     scene, _ = begun()
     scene.init(transactional_id="other")
     scene.give()

@@ -26,7 +26,7 @@ def decided(is_commit: bool = True, api_version: int = VERSION_2) -> Scene:
 @pytest.mark.parametrize("is_commit", [True, False])
 @pytest.mark.parametrize("api_version", [CLASSIC, VERSION_2])
 def test_the_next_coordinator_repeats_all_markers(is_commit: bool, api_version: int) -> None:
-    """Nobody knows which partitions have theirs; a second one does no harm (hazard T-16)."""
+    """It is unknown which partitions have theirs; a second one does no harm (hazard T-16)."""
     scene = decided(is_commit, api_version)
     other = scene.reloaded()
     (first,), (second,) = scene.markers, other.markers

@@ -86,7 +86,7 @@ def test_every_state_answers_an_end_of_version_2_as_its_table_says(
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("producer_epoch", [-1, 3, 6])
 def test_any_other_epoch_is_fenced(api_version: int, state: str, producer_epoch: int) -> None:
-    """Older and newer ones alike (hazard T-11): the newer was never given to anybody."""
+    """Older and newer ones alike (hazard T-11): no producer was ever given the newer epoch."""
     known = example(STATES[state])
     if producer_epoch < 0:
         known = known._replace(last_producer_epoch=-1)
@@ -133,7 +133,7 @@ def test_nobody_ends_what_is_not_theirs(api_version: int) -> None:
 def test_who_comes_while_the_verdict_is_written_comes_again(
     api_version: int, is_commit: bool
 ) -> None:
-    """Nobody decides on what another has not yet written."""
+    """No request is decided on state that is not yet written."""
     scene = standing(example(TransactionState.ONGOING))
     scene.end(CURRENT, api_version=api_version)
     again = scene.end(CURRENT, is_commit=is_commit, api_version=api_version)

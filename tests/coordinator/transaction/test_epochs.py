@@ -157,7 +157,7 @@ def test_a_rotation_can_be_asked_for_again() -> None:
 
 
 def test_who_starts_anew_ends_the_retries_of_an_exhausted_producer() -> None:
-    """A rotation that nobody had asked for with an epoch is not for the producer before."""
+    """A rotation that was requested without an epoch is not for the previous producer."""
     scene = standing(example(TransactionState.EMPTY, LIMIT))
     scene.init()
     scene.settle()
@@ -168,7 +168,7 @@ def test_who_starts_anew_ends_the_retries_of_an_exhausted_producer() -> None:
 
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_fencing_the_last_epoch_leaves_another_producer_id(is_replaced: bool) -> None:
-    """The fence takes the epoch that was kept for it; nobody is ever given that one."""
+    """The fence takes the epoch that was kept for it; no producer is ever given that one."""
     scene = standing(example(TransactionState.ONGOING, LIMIT))
     if is_replaced:
         scene.init()

@@ -178,7 +178,7 @@ def test_an_open_transaction_is_aborted_before_the_next_producer_begins() -> Non
 
 @pytest.mark.requirement("TXN-13")
 def test_a_transaction_that_is_decided_is_completed_and_not_aborted() -> None:
-    """The verdict stands, whoever comes."""
+    """A new producer does not change the decision."""
     scene, old = begun(A0)
     scene.end(old)
     scene.commit()
@@ -297,7 +297,7 @@ def test_a_first_record_that_is_not_written_wastes_no_producer_ids() -> None:
 
 
 def test_without_a_producer_id_the_producer_is_told_to_come_again() -> None:
-    """The error is the one of whoever hands them out."""
+    """The producer gets the error of the service that allocates producer ids."""
     scene = Scene()
     refused = scene.init()
     scene.give_nothing(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -53,7 +53,7 @@ def test_a_lost_answer_is_given_again() -> None:
 
 
 def test_no_answer_is_given_again_to_a_producer_that_was_replaced() -> None:
-    """The epoch after its own belongs to somebody else."""
+    """The epoch after its own belongs to another producer."""
     scene, producer = begun()
     scene.init()
     scene.settle()

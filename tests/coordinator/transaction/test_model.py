@@ -79,7 +79,7 @@ class Ids(RuleBasedStateMachine):
         self.scene = Scene(SETTINGS, [record])
 
     def producers(self, name: str, drawn: st.DataObject) -> Producer:
-        """Mostly the newest ones, and now and then one that nobody was given."""
+        """Mostly the newest producers, and now and then one with an epoch that was never given."""
         known = self.given[name]
         back = drawn.draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4, 0]))
         if back:
@@ -117,7 +117,7 @@ class Ids(RuleBasedStateMachine):
         producer = self.producers(name, drawn)
 
         def on_answer(answer: Any) -> None:
-            # Hazard T-20: whoever is told so finds them in the log.
+            # Hazard T-20: partitions that a producer may write to are in the log.
             (error,) = set(answer.errors.values())
             if error is ErrorCode.NONE:
                 known = self.oracle.last[name]
@@ -240,8 +240,9 @@ class Ids(RuleBasedStateMachine):
 
     @rule(survivors=st.integers(0, 4), is_told=st.booleans())
     def move(self, survivors: int, is_told: bool) -> None:
-        """Another coordinator takes over. Of what was not committed it has some in its log; nobody
-        was told so. Whoever waits hears that this one is none any more, or nothing."""
+        """Another coordinator takes over, with some of the uncommitted records in its log.
+
+        Waiting requests get the error that this coordinator is none any more, or no answer."""
         old = self.scene
         before = {name: old.metadata(name) for name in IDS}
         kept = old.appends[:survivors]

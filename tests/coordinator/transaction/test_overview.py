@@ -66,7 +66,7 @@ OTHERS = [
 def test_the_filters_are_all_that_is_asked_for(
     filters: dict[str, Any], expected: list[tuple[str, int, str]]
 ) -> None:
-    """Whoever looks for a hanging transaction looks for one among thousands (KIP-664)."""
+    """An operator looks for one hanging transaction among thousands (KIP-664)."""
     assert listed(several(), **filters) == expected
 
 
@@ -92,7 +92,7 @@ def test_a_listing_sees_what_changes_under_it() -> None:
 
 
 def test_an_id_is_listed_once_its_first_record_is_committed() -> None:
-    """Before, nobody has its producer id."""
+    """Before that, no client has its producer id."""
     scene = Scene()
     scene.init()
     scene.give()
@@ -104,7 +104,7 @@ def test_an_id_is_listed_once_its_first_record_is_committed() -> None:
 
 
 def test_filters_that_mean_nothing_are_told() -> None:
-    """A state that nobody knows is a mistake of whoever asks, or of a newer tool."""
+    """An unknown state is a mistake of the caller, or comes from a newer tool."""
     response = check_listing(ListTransactionsRequest(["Empty", "Lost", "ongoing"]))
 
     assert response.unknown_state_filters == ["Lost", "ongoing"]

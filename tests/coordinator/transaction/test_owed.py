@@ -124,7 +124,7 @@ def test_a_late_success_counts_though_the_leader_has_changed() -> None:
 
 
 def test_what_waits_in_a_queue_moves_with_its_leader() -> None:
-    """The queue of a dead broker is emptied by nobody."""
+    """The queue of a dead broker is never emptied."""
     site = Site()
     site.owe(A, B)
     site.leaders[A] = 2
@@ -149,8 +149,8 @@ def test_an_order_is_over_when_a_newer_coordinator_has_been_there() -> None:
 
 
 def test_a_partition_that_refuses_its_marker_keeps_no_other_from_theirs() -> None:
-    """Somebody has used the producer id there by hand: the readers of all the others wait for
-    markers that nothing speaks against (hazard T-14)."""
+    """A client has used the producer id there by hand; readers of the other partitions wait for
+    markers that are not in doubt (hazard T-14)."""
     site = Site()
     site.owe(A, B, C)
     site.answer(site.owed.take(1), (A, REFUSED), (B, FAILED))
@@ -209,7 +209,7 @@ def test_the_answer_to_an_earlier_end_is_not_taken_for_the_next_one() -> None:
 
 
 def test_one_parcel_holds_each_producer_once() -> None:
-    """Answers name the producer id alone: nobody could tell two of its transactions apart."""
+    """Answers name only the producer id, so two of its transactions could not be told apart."""
     site = Site()
     site.owe(A, name="one", token=1)
     site.owe(B, name="two", token=2)

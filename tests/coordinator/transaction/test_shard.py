@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_passed_over_when_it_is_loaded() -> None:
 
 
 def test_a_marker_in_this_log_means_nothing() -> None:
-    """Nobody writes transactions into the log of transactions."""
+    """Transactions are never written into the log of transactions."""
     scene, producer = begun(A0)
     scene.shard.replay_marker(*producer, True)
 
@@ -156,7 +156,7 @@ def test_a_marker_in_this_log_means_nothing() -> None:
 
 
 def test_everybody_who_waits_is_told_when_the_shard_ends() -> None:
-    """Once, whatever they wait for; and what is on its way is nobody's any more."""
+    """Each waiting request is answered once; results of pending work are dropped."""
     scene, producer = begun(A0)
     scene.add(producer, B0)
     other, third = "other", "third"
@@ -181,7 +181,7 @@ def test_a_deadline_may_be_looked_at_early() -> None:
 
 
 def test_a_listing_without_a_moment_counts_up_to_the_last_call() -> None:
-    """Whoever wants ages gives one."""
+    """A caller that wants ages passes a moment."""
     scene, _ = begun(A0)
     scene.wall_ms += 5_000
     request = ListTransactionsRequest(duration_filter=0)

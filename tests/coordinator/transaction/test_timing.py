@@ -1,4 +1,4 @@
-"""Transactions that are open for too long, and ids that nobody uses."""
+"""Transactions that are open for too long, and ids that are not used."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_verdict_has_no_timeout(state: str) -> None:
     assert len(scene.all_markers) == 1
 
 
-# Ids that nobody uses.
+# Ids that are not used.
 
 
 @pytest.mark.requirement("TXN-59", "TXN-34")

@@ -243,7 +243,7 @@ def test_a_classic_producer_is_sent_back_while_its_transaction_ends(
     ended_over: str, added_over: str
 ) -> None:
     """Its epoch does not tell a late request from an early one: held, a late one would begin a
-    transaction that nobody ends (hazard T-13)."""
+    transaction that never ends (hazard T-13)."""
     scene, producer = ended_classic(ended_over)
     scene.connection_id = added_over
     ticket = scene.add(producer, A0, transaction_version=1)
@@ -357,7 +357,7 @@ def test_a_shard_that_ends_tells_those_who_are_held(is_prepared: bool) -> None:
 
 
 def test_the_alarm_goes_when_nobody_is_held() -> None:
-    """It finds nobody, and is not set again."""
+    """It finds no held request, and is not set again."""
     scene, producer = begun()
     scene.add(producer, A0)
     scene.add(producer, B0)

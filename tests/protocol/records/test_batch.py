@@ -166,7 +166,7 @@ def test_append_time_applies_to_every_record_and_keeps_the_rest() -> None:
 
 
 def test_append_time_needs_a_writable_buffer() -> None:
-    """Stamping bytes that somebody else still reads must fail, not copy in silence."""
+    """Stamping bytes of a read-only buffer must fail, not copy silently."""
     with pytest.raises(TypeError):
         stamp_append_time(memoryview(ONE_RECORD), 0, 5)
 

@@ -18,7 +18,7 @@ def test_the_compiled_twin_is_here_wherever_it_can_be() -> None:
 
 @pytest.mark.parametrize("name", EXTENSIONS)
 def test_the_compiled_twin_is_built_from_this_source(name: str) -> None:
-    """A stale build passes every test of a text that nobody has compiled."""
+    """With a stale build every test passes for a source that was never compiled."""
     compiled_or_say_why()
     try:
         module = importlib.import_module(f"ottla.protocol.records.{name}")

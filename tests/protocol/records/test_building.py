@@ -62,7 +62,7 @@ def _installed(wheel: zipfile.ZipFile, folder: Path, **environment: str) -> str:
 
 
 def test_a_failing_compiler_leaves_a_package_that_works(tmp_path: Path) -> None:
-    """Nobody must need a compiler, or have to know that there is something to compile."""
+    """Users must not need a compiler, or have to know that there is a compiled part."""
     with _wheel(tmp_path, CC="/bin/false") as wheel:
         assert not [name for name in wheel.namelist() if name.endswith((".so", ".pyd", ".c"))]
         assert _installed(wheel, tmp_path / "installed") == "False"

@@ -326,7 +326,7 @@ def test_lists_that_change_while_they_are_encoded_are_harmless() -> None:
 
 @each
 def test_columns_larger_than_their_ends_can_say_are_refused(twin: Twin) -> None:
-    """Arrow's offsets are 32-bit: beyond, they would wrap into somebody else's bytes."""
+    """Arrow's offsets are 32-bit: larger ones would wrap and point to other values."""
     batch, data = _batch_of(twin.encode_values([b"x" * 600, b"y" * 600], 1), BatchOptions())
 
     with pytest.raises(ValueError, match="more than 1199 bytes"):
@@ -346,8 +346,9 @@ def test_more_records_are_claimed_than_there_are_bytes(twin: Twin) -> None:
 
 @pytest.mark.parametrize("first", [b"", None, b"the first"])
 def test_values_are_moved_together_where_they_are(first: bytes | None) -> None:
-    """What is neither copied nor allocated: the data that is handed out is the data received. It
-    stays what it is as long as somebody has it, and a batch that is refused stays whole."""
+    """The data that is handed out is the data received, neither copied nor allocated.
+
+    It stays unchanged while it is referenced, and a batch that is refused stays whole."""
     twin = compiled_or_say_why()
     values = [first, *(b"%d" % number * 100 for number in range(1_000)), None, b""]
     batch, data = _batch_of(PURE.encode_values(values, 5), BatchOptions(base_offset=7))

@@ -69,7 +69,7 @@ def test_other_control_types_are_skipped(number: int) -> None:
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00"])
 def test_control_record_without_a_whole_key_is_corrupt(key: bytes | None) -> None:
-    """Without its key nobody can say how the transaction ended."""
+    """Without its key it is unknown how the transaction ended."""
     with pytest.raises(KafkaError) as raised:
         read_control_type(_control_batch(key, b""))
 

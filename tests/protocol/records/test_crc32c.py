@@ -28,7 +28,7 @@ ALL = dict(implementations())
     ],
 )
 def test_published_vectors(name: str, data: bytes, expected: int) -> None:
-    """A checksum that differs from everybody's makes every batch corrupt to everybody."""
+    """A wrong checksum makes every batch corrupt to all other implementations."""
     assert ALL[name](data) == expected
 
 

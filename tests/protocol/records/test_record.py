@@ -182,8 +182,8 @@ def test_records_that_contradict_themselves_are_corrupt(name: str) -> None:
 
 @pytest.mark.parametrize("count", [4, 2**31 - 1])
 def test_a_count_that_the_bytes_cannot_hold_is_refused_before_the_first_record(count: int) -> None:
-    """Whoever takes records as they come would have used some of a batch that is damaged, and what
-    makes room for the count would make room for two thousand million records."""
+    """A caller that iterates would have used some records of a damaged batch, and a list with room
+    for the count would have two thousand million places."""
     batch = parse_batch(encode_batch([(1, None, None, ())] * 3))
     batch.record_count = count
 
@@ -196,7 +196,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused_before_the_first_record(c
     ["12000000026b067600", "16000000026b0276020208ff", "1e000000026b027602026108ffff"],
 )
 def test_a_field_cut_short_by_the_end_is_never_handed_out(payload: str) -> None:
-    """Slices end in silence where the data ends; the shorter value must not reach anybody."""
+    """Slices end silently where the data ends; no caller must get the shorter value."""
     data = _batch_of(payload, 1)
 
     with pytest.raises(KafkaError):

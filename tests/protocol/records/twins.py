@@ -83,7 +83,7 @@ def outcome(work: Callable[..., object], *arguments: Any) -> Outcome:
     except KafkaError as error:
         return ("KafkaError", error.code)
     except (ValueError, TypeError, OverflowError, AttributeError) as error:
-        # UnicodeEncodeError is a ValueError, and nobody tells the kinds of them apart.
+        # UnicodeEncodeError is a ValueError, and callers do not tell its kinds apart.
         kinds = (ValueError, TypeError, OverflowError, AttributeError)
         return (next(kind.__name__ for kind in kinds if isinstance(error, kind)),)
     return ("found", raw(found) if isinstance(found, Columns) else found)

@@ -178,7 +178,7 @@ class Scene:
         return self.answers[ticket]
 
     def form(self, *wishes: Wish) -> list[JoinGroupResponse]:
-        """Everybody joins, in a group that is empty or has them all called."""
+        """Joins all members, in a group that is empty or rebalances; returns their answers."""
         tickets = [self.join(wish) for wish in wishes]
         self.advance(DELAY_MS * 2)
         return [self.answers[ticket] for ticket in tickets]

@@ -57,7 +57,7 @@ def test_a_member_of_no_group_must_join_as_somebody_new() -> None:
 
 
 def test_an_unknown_id_in_a_group_is_refused() -> None:
-    """Whoever was removed learns it here."""
+    """A member that was removed learns it here."""
     scene = Scene()
     scene.stable(Wish())
 
@@ -186,7 +186,7 @@ def test_five_hundred_members_at_once_take_at_most_three_generations() -> None:
 
 
 def test_a_repeated_join_is_told_the_same_generation() -> None:
-    """The first answer may have been lost: a round for it would be one more for everybody."""
+    """The first answer may have been lost; a new round would cost every member a rebalance."""
     scene = Scene()
     leader, follower = scene.form(Wish(), Wish())
 
@@ -300,7 +300,7 @@ def test_the_round_waits_for_ids_that_were_given_out() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_a_given_id_that_goes_does_not_hold_up_the_round(leaves: bool) -> None:
-    """Its session, which nobody can renew, is the longest that the others wait for it."""
+    """The other members wait no longer than the session of an id whose client does not return."""
     scene = Scene()
     (leader,) = scene.stable(Wish())
     told = scene.answer(join_request(Wish()))

@@ -1,4 +1,4 @@
-"""Who is alive, who is gone, and that no state waits for anybody for ever (hazard G-06)."""
+"""Which members are alive, which are gone, and that no state waits for ever (hazard G-06)."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_a_group_that_falls_silent_at_any_point_is_empty_in_the_end(steps: int) 
 def test_only_members_of_the_generation_commit(
     member_id: str, epoch: int, is_transactional: bool, error: ErrorCode
 ) -> None:
-    """A zombie's commit would move the position back or forward under whoever reads there now."""
+    """A zombie's commit would move the position of the member that reads the partition now."""
     scene = Scene()
     scene.stable(Wish())
 

@@ -323,7 +323,7 @@ class ClassicModel(RuleBasedStateMachine):
         self._everybody_is_silent()
 
     def _everybody_is_silent(self) -> None:
-        """Nobody speaks any more: nobody is left, and nobody waits."""
+        """All members stop sending: in the end the group is empty and no request waits."""
         self.scene.holds_appends = False
         self.scene.commit_all()
         self.scene.advance(NEW_MEMBER_JOIN_TIMEOUT_MS + 5 * REBALANCE_MS)

@@ -192,7 +192,7 @@ def test_a_follower_that_comes_back_is_no_leader() -> None:
 
 
 def test_an_older_leader_that_comes_back_is_not_told_that_it_leads() -> None:
-    """Before version 9 it would assign anew, and nobody would be there to take it."""
+    """Before version 9 it would compute an assignment that no member would fetch."""
     scene = Scene()
     leader, _follower = scene.stable(A._replace(api_version=8), B)
 
@@ -215,7 +215,7 @@ def test_a_member_that_is_away_keeps_its_place_through_a_round() -> None:
 
 
 def test_a_member_that_stays_away_goes_with_its_session() -> None:
-    """In the end somebody else has to read its partitions."""
+    """In the end another member has to read its partitions."""
     scene = Scene()
     scene.stable(A)
 
@@ -227,7 +227,7 @@ def test_a_member_that_stays_away_goes_with_its_session() -> None:
 
 
 def test_a_round_of_members_that_are_all_away_ends() -> None:
-    """Nobody can lead until one comes back, or their sessions end."""
+    """The group has no leader until a member comes back or the sessions end."""
     scene = Scene()
     long = REBALANCE_MS * 3
     scene.stable(A._replace(session_ms=long), B._replace(session_ms=SESSION_MS))

@@ -196,7 +196,7 @@ def test_a_member_that_never_syncs_is_removed(leader_syncs: bool) -> None:
 
 
 def test_an_assignment_that_cannot_be_stored_is_refused_to_the_leader() -> None:
-    """KAFKA-13998, G-10: before anything has changed, and to whoever can help it."""
+    """KAFKA-13998, G-10: the leader gets the error, before any state has changed."""
     scene = Scene(GroupSettings(initial_rebalance_delay_ms=DELAY_MS, max_record_bytes=10_000))
     leader, follower = scene.form(Wish(), Wish())
     waiting = scene.sync(follower)

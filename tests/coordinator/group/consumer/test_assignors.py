@@ -41,7 +41,7 @@ def loads(found: dict[str, Assignment]) -> list[int]:
 
 
 def moved(task: AssignmentTask, found: dict[str, Assignment]) -> int:
-    """Partitions that somebody had who could have kept them, and who now has not."""
+    """Counts the partitions that a member could have kept and has lost."""
     return sum(
         pair not in set(pairs_of(found[member_id]))
         for member_id in found
@@ -96,7 +96,7 @@ def test_the_same_input_gives_the_same_assignment(task: AssignmentTask, name: st
 
 @given(task=tasks(is_alike=True))
 def test_uniform_is_within_one_where_all_subscribe_alike(task: AssignmentTask) -> None:
-    """Nobody shall work twice as much as the others while all may take anything."""
+    """No member should have twice the load of another while all subscribe to the same topics."""
     found = loads(ASSIGNORS["uniform"](task))
 
     assert found[-1] - found[0] <= 1

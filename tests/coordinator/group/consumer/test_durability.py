@@ -83,7 +83,8 @@ def test_unloading_answers_everybody_once() -> None:
 
 
 def test_loaded_group_goes_on_where_the_other_stopped() -> None:
-    """A failover is no rebalance: nobody is fenced, nothing moves, sessions begin anew (G-08)."""
+    """A failover is no rebalance: no member is fenced, nothing moves, sessions begin anew
+    (G-08)."""
     site = Site({"t": 4})
     site.ask(join("a"))
     site.ask(join("b"))
@@ -155,7 +156,7 @@ def test_a_description_waits_until_what_it_shows_is_committed() -> None:
 
 
 def test_a_description_of_what_was_lost_is_an_error() -> None:
-    """The group is read again, and nobody knows what it will be."""
+    """The group is loaded again, and its state is unknown until then."""
     site = Site()
     site.is_committing = False
     shown: list[DescribedGroup] = []
@@ -169,7 +170,7 @@ def test_a_description_of_what_was_lost_is_an_error() -> None:
 
 
 def test_whoever_comes_when_the_waiting_time_is_over_is_told_at_once() -> None:
-    """Nobody counts its time any more: it would wait for as long as a replica is away."""
+    """The timer has already fired: a late request would wait for as long as a replica is away."""
     site = Site()
     site.is_committing = False
     site.group.heartbeat(join("a"), CALLER, site.ticket())

@@ -35,7 +35,7 @@ def settled() -> Site:
 
 
 def test_first_member_gets_everything_at_once() -> None:
-    """Nobody else can hold anything, so there is nothing to wait for."""
+    """No other member can hold a partition, so there is nothing to wait for."""
     response = Site({"t": 4}).ask(join("a"))
 
     assert (response.member_id, response.member_epoch) == ("a", 1)
@@ -172,7 +172,7 @@ def test_fenced_member_may_begin_anew_at_once() -> None:
 
 
 def test_unknown_member_must_join_first() -> None:
-    """Whoever was removed learns it from its next heartbeat."""
+    """A member that was removed learns it from its next heartbeat."""
     assert settled().ask(beat("x", 2)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert settled().ask(beat("x", -1)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -262,7 +262,7 @@ def test_commit_and_fetch_are_checked_against_the_member_epoch() -> None:
     assert group.check_fetch("a", 3) is ErrorCode.STALE_MEMBER_EPOCH
     assert group.check_fetch("x", 2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.check_fetch(None, -1) is ErrorCode.NONE
-    # An empty member id is one that nobody has.
+    # No member has an empty member id.
     assert group.check_fetch("", -2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 

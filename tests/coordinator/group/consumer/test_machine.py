@@ -222,7 +222,7 @@ class GroupMachine(RuleBasedStateMachine):
         }
 
     def teardown(self) -> None:
-        """When nothing changes any more, a few rounds of heartbeats bring everybody home."""
+        """When nothing changes any more, a few rounds of heartbeats reach the target assignment."""
         self.check_replay()
         self.site.pass_time(45_000)
         for consumer in self.consumers.values():

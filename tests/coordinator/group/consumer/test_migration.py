@@ -45,7 +45,7 @@ def migrated() -> tuple[Shard, str]:
 
 
 def test_first_member_of_the_newer_protocol_takes_the_group_with_it() -> None:
-    """Nobody stops for the migration, and nothing is taken that is still held."""
+    """No member stops for the migration, and no partition is taken that is still held."""
     shard, old = with_classic()
 
     joined = shard.consumer(join("new"))
@@ -138,7 +138,7 @@ def test_group_goes_back_when_the_last_of_the_newer_protocol_is_silent() -> None
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
 def test_policy_forbids_the_way_up(policy: str) -> None:
-    """Then the newcomer is told, and the classic group goes on as if nobody had come."""
+    """The newcomer gets the error, and the classic group continues undisturbed."""
     shard, old = with_classic(policy)
 
     assert shard.consumer(join("new")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -185,7 +185,7 @@ def test_group_of_another_kind_of_client_is_not_converted() -> None:
 
 
 def test_joins_that_wait_in_the_classic_group_are_called_again() -> None:
-    """They would otherwise wait for a round that nobody completes (G-06)."""
+    """They would otherwise wait for a round that never completes (G-06)."""
     shard, _old = with_classic()
     waiting = shard.ask(join_request("", []), 3)
     assert waiting not in shard.answers
@@ -197,7 +197,7 @@ def test_joins_that_wait_in_the_classic_group_are_called_again() -> None:
 
 
 def test_empty_groups_are_simply_replaced() -> None:
-    """Nobody is there to be migrated; the policy has nothing to say."""
+    """An empty group has no members to migrate, so the policy does not apply."""
     shard, old = with_classic("disabled")
     shard.answer(LeaveGroupRequest("g", members=[MemberIdentity(old)]), 5)
     shard.advance(1)

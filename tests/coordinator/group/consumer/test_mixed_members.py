@@ -127,7 +127,7 @@ def check(clients: Clients) -> None:
 
 
 def wander(shard: Shard, random: Random, clients: Clients) -> None:
-    """One step of somebody, or somebody comes or goes."""
+    """Takes one step of a random member, or lets a member join or leave."""
     name = random.choice(["e1", "e2", "e3", "m1", "m2"])
     client = clients.get(name)
     if client is None:

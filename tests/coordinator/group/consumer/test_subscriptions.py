@@ -10,7 +10,7 @@ from tests.coordinator.group.consumer.site import Site, beat, join, told
 
 
 def test_topic_that_grows_is_noticed_at_the_next_heartbeat() -> None:
-    """New partitions are read without anybody joining or leaving."""
+    """New partitions are assigned without a member joining or leaving."""
     site = Site({"t": 2})
     site.ask(join("a"))
 
@@ -31,7 +31,7 @@ def test_topic_that_is_created_later_is_noticed() -> None:
 
 
 def test_deleted_topic_is_taken_away() -> None:
-    """Its partitions are nobody's; the member must not go on asking for them."""
+    """Its partitions are gone; the member must not keep fetching them."""
     site = Site({"t": 2, "u": 1})
     site.ask(join("a", "t", "u"))
     site.set_topics({"t": 2})
@@ -56,7 +56,7 @@ def test_topic_made_anew_is_another_topic() -> None:
 
 
 def test_metadata_that_changes_elsewhere_is_no_rebalance() -> None:
-    """Leaders move all the time; only topics that somebody consumes matter."""
+    """Leaders move all the time; only changes of subscribed topics matter."""
     site = Site({"t": 2})
     site.ask(join("a"))
     appended = len(site.log)
@@ -80,7 +80,7 @@ def test_expression_matches_whole_names_of_topics_now_and_later() -> None:
 
 
 def test_internal_topics_are_never_matched() -> None:
-    """Nobody means the broker's own records by ``.*``."""
+    """A consumer that subscribes to ``.*`` does not mean the broker's own records."""
     site = Site({"t": 1, "__consumer_offsets": 50})
 
     assert told(site.ask(join("a", regex=".*"))) == {"t": [0]}

@@ -113,7 +113,7 @@ def test_nobody_is_kept_from_leaving_by_an_expression_that_matches_too_much() ->
 
 
 def test_a_static_member_whose_place_could_not_be_taken_keeps_it_for_its_time() -> None:
-    """Its timers were those of somebody else for a moment."""
+    """For a moment its timers belonged to the other member."""
     shard = Shard()
     shard.consumer(join("old", instance_id="i"))
     shard.consumer(beat("old", -2, instance_id="i"))
@@ -177,7 +177,7 @@ def test_targets_of_many_members_are_written_in_portions_and_any_of_them_may_be_
     shard.shard.scope.settings = shard.settings
     before = len(shard.log)
 
-    # Whoever is first among them has everybody's run move.
+    # The first of them to switch moves the run of every member.
     assert shard.consumer(_with_ranges(join(names[0]))).error_code == ErrorCode.NONE
 
     sizes = [len(key) + len(value or b"") for key, value in shard.log[before:]]

@@ -168,7 +168,7 @@ class Scene:
         self.mark_only(producer_id, is_commit, producer_epoch)
 
     def mark_only(self, producer_id: int, is_commit: bool, producer_epoch: int = 0) -> None:
-        """The same, before anybody has reported what became of the commits."""
+        """Writes the marker without a report of what became of the commits."""
         self.log.append(Marker(producer_id, producer_epoch, is_commit))
         self.table.replay_marker(producer_id, producer_epoch, is_commit=is_commit)
         self.perform()

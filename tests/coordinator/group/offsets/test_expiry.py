@@ -36,7 +36,7 @@ def scene_with(group: PlainGroup | None, *offsets: int) -> Scene:
 
 @pytest.mark.parametrize(("age_ms", "is_kept"), [(RETENTION_MS - 1, True), (RETENTION_MS, False)])
 def test_a_standalone_offset_goes_at_its_age(age_ms: int, is_kept: bool) -> None:
-    """Nobody joins such a group, so the commit is its only sign of life."""
+    """Such a group has no members, so the commit is its only sign of life."""
     scene = scene_with(None, 42)
 
     sweep(scene, WALL_MS + age_ms)
@@ -68,7 +68,7 @@ def test_an_offset_that_was_set_in_an_empty_group_starts_anew() -> None:
 
 
 def test_nothing_goes_while_a_rebalance_runs() -> None:
-    """G-01: between two generations nobody can say what the group consumes."""
+    """G-01: between two generations it is unknown what the group consumes."""
     group = PlainGroup(empty_since_wall_ms=None, has_settled_subscriptions=False)
     scene = scene_with(group, 42)
 

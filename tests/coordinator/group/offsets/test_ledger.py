@@ -229,7 +229,7 @@ def test_a_transactional_commit_needs_a_producer(
 def test_a_zombie_of_the_group_cannot_commit_in_its_transaction(
     inside: ErrorCode, outside: ErrorCode
 ) -> None:
-    """KIP-447: its producer is not fenced, but its partitions are somebody else's."""
+    """KIP-447: its producer is not fenced, but its partitions belong to another member."""
     scene = Scene()
     group = PlainGroup(commit_error=inside)
     scene.groups[GROUP] = group
@@ -256,7 +256,7 @@ def test_without_a_group_only_a_standalone_producer_commits(generation: int, err
 def test_a_member_of_a_group_of_which_only_offsets_are_known_cannot_commit_in_a_transaction() -> (
     None
 ):
-    """As outside of one: such a group is empty, so nobody is its member."""
+    """As outside of a transaction: such a group is empty, so it has no members."""
     scene = Scene()
     scene.commit(1)
     scene.settle()

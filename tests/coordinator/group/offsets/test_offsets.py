@@ -18,7 +18,7 @@ from tests.coordinator.group.offsets.scene import GROUP, WALL_MS, PlainGroup, Sc
 
 @pytest.mark.requirement("GRP-03", "ARC-12")
 def test_a_commit_is_one_record_per_partition() -> None:
-    """Whoever reads the offsets topic sees what Kafka would have written."""
+    """Readers of the offsets topic see what Kafka would have written."""
     scene = Scene()
 
     scene.commit(42)
@@ -92,7 +92,7 @@ def test_the_later_of_two_commits_wins_whichever_is_reported_first() -> None:
 
 
 def test_the_position_may_go_back_where_a_later_commit_says_so() -> None:
-    """Somebody who resets a group to the beginning commits a smaller offset."""
+    """A reset of the group to the beginning commits a smaller offset."""
     scene = Scene()
     scene.commit(100)
     scene.commit(3)
@@ -218,7 +218,7 @@ def test_others_in_the_group_of_such_members_commit_in_the_older_words() -> None
     ("version", "error"), [(9, ErrorCode.GROUP_ID_NOT_FOUND), (8, ErrorCode.ILLEGAL_GENERATION)]
 )
 def test_a_member_of_a_group_that_is_gone_cannot_commit(version: int, error: ErrorCode) -> None:
-    """Its partitions are somebody else's by now; it has to join again."""
+    """Its partitions belong to another member by now; it has to join again."""
     scene = Scene()
 
     ticket = scene.commit(1, version=version, member_id="m", generation_id_or_member_epoch=7)
@@ -227,7 +227,7 @@ def test_a_member_of_a_group_that_is_gone_cannot_commit(version: int, error: Err
 
 
 def test_a_member_of_a_group_of_which_only_offsets_are_known_cannot_commit() -> None:
-    """Such a group is empty: nobody is its member, whatever the generation."""
+    """Such a group is empty: it has no members, whatever the generation."""
     scene = Scene()
     scene.commit(1)
     scene.settle()

@@ -42,7 +42,8 @@ def test_offsets_of_a_topic_that_is_consumed_stay() -> None:
 
 
 def test_a_living_group_of_unknown_topics_keeps_its_offsets() -> None:
-    """Of other protocols than the consumers' nobody here knows what they read."""
+    """With protocols other than the consumer's the coordinator cannot know what the members
+    read."""
     scene = Scene()
     scene.commit(1)
     scene.settle()
@@ -103,7 +104,7 @@ def test_a_commit_in_flight_is_deleted_with_the_rest() -> None:
 
 
 def test_a_commit_after_the_deletion_stays() -> None:
-    """Somebody uses the group again while it is being cleared."""
+    """A consumer uses the group again while its offsets are being deleted."""
     scene = Scene()
     scene.commit(1)
     scene.settle()
