@@ -131,7 +131,7 @@ class Oracle:
     # What producers were told.
 
     def on_initialised(self, had: Producer, given: Producer) -> None:
-        """TXN-02: each instance has its own epoch, and none has the epoch kept for fencing."""
+        """TXN-02: instances share no producer epoch, and none has the epoch kept for fencing."""
         instance = self.holders.get(had)
         if instance is None:
             self.instances += 1

@@ -177,7 +177,7 @@ def test_targets_of_many_members_are_written_in_portions_and_any_of_them_may_be_
     shard.shard.scope.settings = shard.settings
     before = len(shard.log)
 
-    # The first of them to switch moves the run of every member.
+    # A member that sorts first shifts the ranges of all others.
     assert shard.consumer(_with_ranges(join(names[0]))).error_code == ErrorCode.NONE
 
     sizes = [len(key) + len(value or b"") for key, value in shard.log[before:]]
