@@ -78,7 +78,7 @@ async def fill(client: RawClient, one: PartitionRuntime, rounds: int) -> None:
 
 
 async def read_from(client: RawClient, offset: int, end: int) -> dict[bytes, bytes | None]:
-    """A consumer that begins there and goes on to the end, with fetches of one batch or two."""
+    """Consumes from there to the end, with fetches of one batch or two."""
     table: dict[bytes, bytes | None] = {}
     while offset < end:
         answer = await fetched(client, offset, partition_bytes=400, isolation_level=1)

@@ -118,7 +118,7 @@ async def test_a_topic_made_again_gets_another_id_and_other_settings() -> None:
 
 
 async def test_partitions_are_added() -> None:
-    """They lead when the answer comes."""
+    """The new partitions have leaders when the answer arrives."""
     node = await open_node(TestDisk())
     await create(node, TopicSpec("t", 2))
     results = await node.admin.create_partitions(
@@ -247,7 +247,7 @@ async def test_a_partition_whose_disk_failed_has_no_leader() -> None:
 
 
 async def test_ids_of_producers_are_never_given_twice() -> None:
-    """Not across blocks, and not across restarts."""
+    """Neither across blocks nor across restarts."""
     disk = TestDisk()
     node = await open_node(disk)
     first = [await node.admin.allocate_producer_id() for _ in range(3)]

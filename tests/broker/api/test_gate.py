@@ -177,7 +177,7 @@ class Site:
     ],
 )
 async def test_the_controllers_requests_are_carried_out_at_once(key: ApiKey) -> None:
-    """Without them the broker would never serve."""
+    """Without the controller's requests the broker would never leave its start."""
     site = Site()
     await site.ask(key)
 

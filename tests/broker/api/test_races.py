@@ -59,7 +59,7 @@ async def test_a_topic_that_is_deleted_during_a_flush_takes_nothing_else_along()
 
 
 async def waiting_requests(running: RunningBroker, count: int) -> None:
-    """Until that many requests wait for the cluster."""
+    """Waits until that many requests wait for the cluster."""
     async with asyncio.timeout(60):
         while (
             sum(name.startswith("api ") for name in running.broker.parts.shared.tasks.names) < count

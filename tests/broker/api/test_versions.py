@@ -77,7 +77,7 @@ async def test_a_refused_fetch_can_be_told(client: RawClient, version: int) -> N
 
 @pytest.mark.parametrize("version", served(ApiKey.LIST_OFFSETS))
 async def test_refused_offsets_can_be_told(client: RawClient, version: int) -> None:
-    """Of a topic that does not exist."""
+    """For a topic that does not exist."""
     answer = await listed(client, -1, version, topic="missing")
 
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -200,7 +200,7 @@ async def test_settings_are_replaced_in_every_version(client: RawClient, version
 
 
 async def settings_of(client: RawClient) -> dict[str, str]:
-    """What is set for the topic itself."""
+    """Returns the settings of the topic itself."""
     resource = describe_configs.DescribeConfigsResource(
         resource_type=2, resource_name="t", configuration_keys=None
     )

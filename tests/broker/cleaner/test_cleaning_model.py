@@ -89,7 +89,7 @@ class Story:
             self.written[batch.base_offset + number] = pair
 
     def append(self, argument: int) -> None:
-        """One batch; the argument says what of."""
+        """Appends one batch; the argument selects its keys and values."""
         self.count += 1
         keys = [b"key%d" % ((argument + number) % KEYS) for number in range(1 + argument % 3)]
         value = None if argument % 5 == 0 else b"value%d" % self.count

@@ -87,7 +87,7 @@ def test_few_open_files_are_a_problem(soft: int, hard: int, level: Level) -> Non
     ],
 )
 def test_a_disk_that_is_nearly_full_is_a_problem(free: int, total: int, level: Level) -> None:
-    """Before it is full there is still time."""
+    """The operator needs the warning while there is still time to act."""
     assert judge_space(free, total).level is level
 
 
@@ -198,7 +198,7 @@ async def test_nobody_there_is_only_a_problem_where_somebody_should_be() -> None
 
 
 async def test_an_ensemble_needs_a_majority() -> None:
-    """One of three is as bad as none."""
+    """One reachable server of three is no better than none."""
     found = [one async for one in check_zookeeper("127.0.0.1:1,127.0.0.1:2/chroot")]
 
     assert [one.level for one in found] == [Level.WARNING, Level.WARNING, Level.PROBLEM]

@@ -61,7 +61,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def flip(path: Path, position: int) -> None:
-    """One bad bit."""
+    """Flips one bit."""
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.write_bytes(content)
@@ -89,7 +89,7 @@ async def test_a_segment_is_dumped_as_text_and_as_json(tmp_path: Path) -> None:
 
 
 async def test_whole_logs_are_whole(tmp_path: Path) -> None:
-    """And nothing is touched by having looked."""
+    """A check of sound logs changes no file."""
     await fill(tmp_path)
     before = contents(tmp_path)
     done = run_log("repair", str(tmp_path))
@@ -134,7 +134,7 @@ async def test_damage_is_told_with_its_price_and_nothing_is_changed(tmp_path: Pa
 async def test_a_damaged_log_is_cut_on_demand_and_what_is_cut_is_kept(
     tmp_path: Path, segment_bytes: int
 ) -> None:
-    """Afterwards the broker serves what is left and goes on; a look finds nothing more."""
+    """Afterwards the broker serves the remaining records, and a second check finds nothing."""
     size = await fill(tmp_path, segment_bytes=segment_bytes)
     if segment_bytes == 400:
         damaged, position = tmp_path / "t-0" / "00000000000000000004.log", 0
@@ -175,7 +175,7 @@ async def test_a_torn_end_is_no_damage(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_done_while_a_broker_runs(tmp_path: Path) -> None:
-    """Two hands on one log would spoil it for good."""
+    """Two processes that write one log would corrupt it."""
     directory = tmp_path / "data"
     with BrokerProcess(directory):
         done = run_log("repair", "--truncate", str(directory))
@@ -186,7 +186,7 @@ async def test_nothing_is_done_while_a_broker_runs(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
-    """Not even a lock file is made there."""
+    """The tool must not even create a lock file there."""
     (tmp_path / "photos").mkdir()
     done = run_log("repair", "--truncate", str(tmp_path / "photos"))
 

@@ -27,7 +27,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def lines_of(checkpoint: Path) -> list[str]:
-    """Of a file of high watermarks."""
+    """The lines of a checkpoint of high watermarks."""
     return checkpoint.read_text("ascii").splitlines() if checkpoint.exists() else []
 
 

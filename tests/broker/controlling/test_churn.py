@@ -49,7 +49,7 @@ class Churn:
         return [nodes[node_id] for node_id in NODES if node_id not in self.cluster.dead]
 
     async def step(self) -> None:
-        """One thing that may happen."""
+        """Runs one random event."""
         happenings = [
             self.create,
             self.create,

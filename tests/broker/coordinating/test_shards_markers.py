@@ -75,7 +75,7 @@ async def test_the_end_is_told_when_it_is_committed() -> None:
 
 
 async def test_without_other_replicas_the_end_is_told_at_once() -> None:
-    """One broker: what is written is committed."""
+    """With one replica, whatever is written is committed."""
     site = MarkerSite()
     await site.loaded()
     site.put(7)
@@ -86,7 +86,7 @@ async def test_without_other_replicas_the_end_is_told_at_once() -> None:
 
 
 async def test_ends_come_in_their_order_among_the_commits() -> None:
-    """A commit that stands behind the end of one transaction belongs to the next one."""
+    """A commit that follows the end of one transaction belongs to the next one."""
     site = MarkerSite()
     await site.open()
     await site.lead(isr=WITH_OTHER)

@@ -263,7 +263,7 @@ async def test_nothing_is_loaded_before_the_broker_serves() -> None:
 
 
 async def test_a_machine_knows_what_its_log_takes_also_after_it_was_loaded_again() -> None:
-    """The topic's own limit counts, not the broker's: what is refused comes again (G-10)."""
+    """The topic's own limit counts, not the broker's; refused records are retried (G-10)."""
     site = ShardSite(configs={"max.message.bytes": "1000"})
     await site.loaded()
     site.machine.reloads_on_failure = True

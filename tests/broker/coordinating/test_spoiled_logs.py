@@ -46,7 +46,7 @@ def _flip_a_bit(disk: object, path: str, position: int) -> None:
 async def told(
     site: Site, *, leader: int, isr: tuple[int, ...], eligible: tuple[int, ...] = ()
 ) -> int:
-    """What the third broker answers to its role."""
+    """Returns the third broker's answer to its role."""
     state = LeaderAndIsrPartitionState(
         leader=leader,
         leader_epoch=1,

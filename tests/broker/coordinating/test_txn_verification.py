@@ -241,7 +241,7 @@ async def test_a_coordinator_that_was_replaced_is_not_asked() -> None:
 
 
 async def test_without_a_coordinator_the_answer_is_there_at_once() -> None:
-    """The topic is not made yet, or its partition has lost its leader: clients come again."""
+    """The topic does not exist yet, or its partition has lost its leader: clients retry."""
     bench = Bench()
     no_topic = await (await bench.ask())
     bench.know_leaders(HERE, -1)

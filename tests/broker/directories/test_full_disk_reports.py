@@ -25,7 +25,7 @@ async def opened() -> tuple[EmbeddedStore, MetadataSession, FullDiskReports]:
 
 
 async def told(session: MetadataSession) -> RoomReport | None:
-    """What stands in the store."""
+    """Returns what the store contains."""
     try:
         return full_disks.parse((await session.get(full_disks.path_of(1))).data)
     except NoNode:

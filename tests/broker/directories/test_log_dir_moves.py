@@ -217,7 +217,7 @@ async def test_a_failing_new_directory_ends_the_move_and_nothing_else() -> None:
 
 
 async def test_a_move_waits_for_room_on_its_new_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk is no failed one: when there is room the move goes on."""
+    """A full disk has not failed: once it has room, the move continues."""
     monkeypatch.setattr(replica_moves, "REST_MS", 50.0)
     plan = FaultPlan()
     disk = FaultyDisk(MemoryDisk(), plan)

@@ -100,7 +100,7 @@ async def test_a_cut_while_a_slice_is_read_makes_the_slice_worthless() -> None:
 
 @pytest.mark.parametrize("offset", [0, 6, 100])
 async def test_a_log_that_starts_over_elsewhere_takes_its_copy_along(offset: int) -> None:
-    """A follower whose leader has nothing that it has: it goes on, empty, at the leader's start."""
+    """A follower that shares no records with its leader continues, empty, at the leader's start."""
     one, copying = await copied()
     await one.log.truncate_fully_and_start_at(offset)
     one.append(2)

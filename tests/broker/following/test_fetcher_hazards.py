@@ -211,7 +211,7 @@ async def test_the_seed_scenario_of_three_replicas(site: Site) -> None:
 
 @pytest.mark.requirement("REP-14")
 async def test_the_watermark_is_the_least_end_in_sync_and_never_goes_back(site: Site) -> None:
-    """What was read must stay readable."""
+    """Records that consumers have read must stay readable."""
     await site.lead(1)
     leader = site.nodes[1].partition().replica
     seen = []

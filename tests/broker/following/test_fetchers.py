@@ -232,7 +232,7 @@ async def test_a_request_says_who_asks_in_which_life(site: Site) -> None:
 
 
 async def test_stopping_leaves_nothing_behind(site: Site) -> None:
-    """P-05: a task that goes on without its broker writes into a log that was closed."""
+    """P-05: a task that outlives its broker writes into a closed log."""
     await site.lead(1, indexes=(0, 1, 2))
     await site.settle(100)
     node = site.nodes[2]

@@ -147,7 +147,7 @@ async def test_gaps_of_compaction_are_kept(site: Site) -> None:
 
 
 async def test_segments_of_followers_respect_their_size(site: Site) -> None:
-    """One answer may hold more than a segment does."""
+    """One fetched answer may be larger than a segment."""
     site.configs["segment.bytes"] = "400"
     await site.nodes[2].stop()
     await site.lead(1, isr=(1, 3))
@@ -269,7 +269,7 @@ async def test_who_waits_at_a_follower_is_woken_by_its_watermark(site: Site) -> 
 
 
 async def test_answers_of_a_leader_without_the_topic_are_waited_out(site: Site) -> None:
-    """It has not been told yet, or no more."""
+    """The leader has not received its role yet, or has lost it."""
     await site.lead(1, to=(2, 3))
     await site.settle(300)
     (followed,) = site.nodes[2].fetchers.followed

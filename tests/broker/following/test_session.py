@@ -71,7 +71,7 @@ def test_a_topic_of_the_same_name_is_another_one() -> None:
 
 
 def test_a_leader_without_sessions_is_told_everything_each_time() -> None:
-    """It declines with id 0."""
+    """The leader declines a session with id 0."""
     them = [asked(0)]
     session = opened(*them, session_id=0)
     assert session.next_request(them) == Delta(0, 0, them)
@@ -148,7 +148,7 @@ def test_the_leader_always_knows_what_is_asked(
 
 
 class LeadersCache:
-    """One slot for one session."""
+    """A cache with one slot."""
 
     def __init__(self) -> None:
         self.session_id, self.epoch, self.count = -1, 0, 0

@@ -46,7 +46,7 @@ class ShiftedClock(RealClock):
         return super().wall_ms() + self.wall_offset_ms
 
     def pass_time(self, time_ms: int) -> None:
-        """Both clocks agree that this much time goes by."""
+        """Advances both clocks by the same time."""
         self.now_offset_ms += time_ms
         self.wall_offset_ms += time_ms
 

@@ -40,7 +40,7 @@ async def _answer(result: Result) -> Result:
 
 
 class Seams(NamedTuple):
-    """What logs need of ``ports.Ports``."""
+    """The part of ``ports.Ports`` that logs need."""
 
     clock: Clock
     random: Random

@@ -342,7 +342,7 @@ async def test_an_idle_segment_holds_no_file() -> None:
 
 
 class LateDisk(CrashDisk):
-    """Renames when it is let; like a thread, it goes on although its caller is cancelled."""
+    """Holds renames back; like a thread, it finishes although its caller is cancelled."""
 
     gate: asyncio.Event
 

@@ -176,7 +176,7 @@ async def test_without_a_transfer_the_file_is_cut_in_place() -> None:
 
 
 async def test_a_transfer_begun_while_waiting_for_another_does_not_matter() -> None:
-    """It can only be of bytes that stay."""
+    """It can only send bytes below the truncation point."""
     bench = Bench()
     log = await filled(bench)
     read = log.read(0, 1 << 20, 60, at_least_one=True)

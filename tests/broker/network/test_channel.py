@@ -21,7 +21,7 @@ PAUSED = memoryview(b"paused")
 
 
 async def settled() -> None:
-    """Until everything that can go on has gone on."""
+    """Waits until every ready task has run."""
     for _ in range(50):
         await asyncio.sleep(0)
 

@@ -105,7 +105,7 @@ ANSWERS = st.lists(st.lists(st.one_of(SOME_BYTES, REGIONS), min_size=1, max_size
 
 
 def expected_bytes(answers: list[list[bytes | tuple[int, int]]]) -> bytes:
-    """What the client must see."""
+    """The stream that the client must receive."""
     stream = bytearray()
     for answer in answers:
         stream += b"<"

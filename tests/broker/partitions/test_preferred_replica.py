@@ -61,7 +61,7 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there(
 
 
 async def test_our_consumer_goes_where_it_is_sent() -> None:
-    """And goes on with the leader when that replica dies."""
+    """The consumer continues with the leader when that replica dies."""
     async with racked() as site:
         await written(site, 3)
         address = site.cluster[site.leader_id].address
@@ -123,7 +123,7 @@ async def test_a_consumer_that_waits_at_a_follower_is_answered_soon() -> None:
 
 
 async def test_a_replica_that_left_the_isr_is_not_named() -> None:
-    """It lags, and may be gone (R-31)."""
+    """It lags and may be dead (R-31)."""
     async with racked() as site:
         await written(site, 1)
         leadership = site.partition.replica.leadership

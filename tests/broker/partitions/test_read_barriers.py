@@ -26,7 +26,7 @@ STALE = ErrorCode.NOT_COORDINATOR
 
 
 class Connection:
-    """That a question comes from."""
+    """The connection that a request came on."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -102,7 +102,7 @@ class Answering:
         self.looks_until_answer: float = inf
 
     def on_state(self, callback: object) -> None:
-        """It never changes."""
+        """The state never changes, so the callback is dropped."""
 
     @property
     def last_answer_ms(self) -> float:

@@ -194,7 +194,7 @@ async def test_an_epoch_that_was_overtaken_does_not_open_the_partition_for_the_n
 
 
 async def test_a_partition_that_is_named_twice_obeys_in_the_order_of_the_request() -> None:
-    """Both at once would be two hands at one log."""
+    """Applied at the same time, both would change one log."""
     site = await site_on(SlowDisk())
     await apply(site, 1, 1)
     assert await apply(site, 2, 2, 5, 30, 5, 30) == [ErrorCode.NONE] * 4

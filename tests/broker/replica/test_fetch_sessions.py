@@ -133,7 +133,7 @@ def test_who_had_records_comes_last_the_next_time() -> None:
 
 
 def test_a_forgotten_partition_is_not_answered_for() -> None:
-    """And is news again when it comes back."""
+    """When the partition returns, it counts as new."""
     sessions: Sessions = FetchSessions(10)
     session = begun(sessions, 7, size=2)
     assert session is not None
@@ -177,7 +177,7 @@ def test_who_gives_way_when_the_slots_are_taken(
 
 
 def test_a_follower_does_not_push_out_another_follower() -> None:
-    """They would do it to each other for ever."""
+    """Otherwise two followers would evict each other for ever."""
     sessions: Sessions = FetchSessions(1)
     begun(sessions, 1, size=2, is_follower=True)
 

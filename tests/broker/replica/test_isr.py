@@ -51,7 +51,7 @@ def test_a_refusal_goes_back_to_what_is_stored() -> None:
 
 
 def test_the_answer_to_an_older_proposal_is_dropped() -> None:
-    """It was asked under another state."""
+    """It was proposed under another state."""
     in_sync, first = proposed((1, 2), (1, 2, 3))
     in_sync.on_answer(first, ChangeOutcome.REFUSED)
     second = in_sync.propose((1, 2, 3), [(3, 78)], 3, 2)

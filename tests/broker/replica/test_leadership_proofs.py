@@ -153,7 +153,7 @@ def test_where_elections_may_be_unclean_a_lone_leader_has_every_replica_for_a_ri
 
 
 def test_it_is_proven_when_every_rival_has_shown_it() -> None:
-    """One that is left out may be the successor."""
+    """A rival that has not answered may be the successor."""
     one = leading((1, 2, 3))
     one.followers[2].proven_question = 7
     half = one.is_proven_since(7)

@@ -103,7 +103,7 @@ def test_a_follower_one_fetch_behind_had_caught_up_at_its_fetch_before() -> None
 
 
 def test_a_follower_behind_the_end_at_its_fetch_before_had_not_caught_up() -> None:
-    """One record short of that end is short of it."""
+    """A follower that lacks one record of that end has not caught up."""
     leader = Leader(1, 2)
     leader.fetch(2, 100, now_ms=0)
     leader.replica.on_appended(110, now_ms=1_000)
@@ -176,7 +176,8 @@ def test_a_follower_joins_on_its_own_fetch_only() -> None:
 
 
 def test_a_silent_follower_leaves_once_and_stays_out() -> None:
-    """With too few in sync the watermark stands still, so it never falls below it (R-17)."""
+    """With too few in sync the watermark does not advance, so the follower never falls below it
+    (R-17)."""
     leader = Leader(1, 2)
     leader.replica.limits.min_insync_replicas = 2
     leader.fetch(2, 100, now_ms=0)

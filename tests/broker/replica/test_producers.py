@@ -181,7 +181,7 @@ def test_a_batch_of_a_finished_transaction_is_no_duplicate_for_the_next() -> Non
 
 
 def test_plain_batches_do_not_mix_into_an_open_transaction() -> None:
-    """They would be committed or aborted with it."""
+    """They would be committed or aborted with the transaction."""
     table = ProducerTable()
     table.observe(data_batch(0, at=0, transactional=True))
 

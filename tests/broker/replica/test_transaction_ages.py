@@ -6,7 +6,7 @@ from ottla.broker.replica.transaction_ages import TransactionAges
 
 
 def test_the_oldest_open_transaction_counts() -> None:
-    """It is the one that holds readers back."""
+    """The oldest transaction is the one that holds readers back."""
     ages = TransactionAges()
     ages.look({1: 10}, 1_000)
     ages.look({1: 10, 2: 20}, 2_000)

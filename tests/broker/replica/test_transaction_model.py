@@ -53,7 +53,7 @@ class Marker(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What stands in the log: a record of a transaction, or how one has ended."""
+    """An entry of the log: a record of a transaction, or the marker that ends one."""
 
     transaction: int
     is_marker: bool = False

@@ -147,7 +147,7 @@ async def test_transactions_are_told_by_state_and_by_what_they_wait_for() -> Non
 
 
 async def test_a_running_broker_is_well_and_ready() -> None:
-    """What a container's probes ask."""
+    """The probes of a container call these pages."""
     async with running_broker(SHOWN) as running:
         assert await _said(running, "/healthz") == (200, "ok\n")
         assert await _said(running, "/readyz") == (200, "ok\n")
@@ -171,7 +171,7 @@ async def test_a_broker_that_starts_or_stops_is_well_and_not_ready() -> None:
 
 
 async def test_a_partition_that_is_not_here_yet_makes_the_broker_not_ready() -> None:
-    """A rolling restart that goes on too early takes the next replica away."""
+    """A rolling restart that continues too early stops the next replica."""
     async with running_broker(SHOWN) as running, running.connect() as client:
         await create(client)
         metadata = running.broker.metadata

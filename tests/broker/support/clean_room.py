@@ -43,7 +43,7 @@ CONFIGS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 
 
 class CleanSeams(NamedTuple):
-    """What the cleaner needs of ``ports.Ports``."""
+    """The part of ``ports.Ports`` that the cleaner needs."""
 
     clock: Clock
     disk: Disk

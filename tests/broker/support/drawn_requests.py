@@ -68,7 +68,7 @@ class Draws:
         self._sequences = dict.fromkeys(PRODUCERS, 0)
 
     def request(self) -> Drawn:
-        """One request of either kind."""
+        """Draws a produce or a fetch request."""
         return self.produce() if self._one_in(2) else self.fetch()
 
     def produce(self) -> Drawn:

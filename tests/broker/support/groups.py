@@ -47,7 +47,7 @@ async def coordinated(client: RawClient, group_id: str = GROUP) -> None:
 def join_request(
     member_id: str = "", group_id: str = GROUP, session_timeout_ms: int = 10_000
 ) -> JoinGroupRequest:
-    """Of a member that can do one protocol."""
+    """A request of a member that supports one protocol."""
     return JoinGroupRequest(
         group_id=group_id,
         session_timeout_ms=session_timeout_ms,
@@ -69,7 +69,7 @@ class Member:
         self.session_timeout_ms = 10_000
 
     async def take_id(self) -> None:
-        """Ask once, to be given an id to come again with (KIP-394)."""
+        """Sends a first join without an id, which is answered with a member id (KIP-394)."""
         request = join_request("", self.group_id, self.session_timeout_ms)
         answer = await self.client.call(9, request)
         assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED

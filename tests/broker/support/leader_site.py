@@ -143,7 +143,7 @@ class LeaderSite:
     # ---- what happens ----
 
     def write(self, acks: int = 1) -> AppendOutcome:
-        """One record."""
+        """Appends one record."""
         return self.one.write(self.one.judge(bytearray(batch(b"x")), 9), acks)
 
     def fetch(

@@ -251,7 +251,8 @@ class BrokerNode:
             assert await self.metadata.wait_until_complete(TIMEOUT_MS)
 
     async def stop(self) -> int:
-        """Leave the cluster in good order; the broker epoch for the mark of the clean stop."""
+        """Leaves the cluster as a controlled stop does; returns the epoch for the clean-stop
+        mark."""
         await self.lifecycle.leave()
         await self.kill()
         return self.lifecycle.broker_epoch

@@ -23,7 +23,7 @@ def records(site: Site, node_id: int) -> list[bytes]:
 
 
 def visible(site: Site, node_id: int) -> list[bytes]:
-    """What consumers could read there."""
+    """The records that consumers could read there."""
     return records(site, node_id)[: site.nodes[node_id].partition().replica.high_watermark]
 
 

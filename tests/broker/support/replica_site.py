@@ -58,7 +58,7 @@ PRODUCE_VERSION = 9
 
 
 class Seams(NamedTuple):
-    """What logs need."""
+    """The part of ``ports.Ports`` that logs need."""
 
     clock: HandClock
     random: CountingRandom
@@ -133,7 +133,7 @@ class Replicas:
             lock.release()
 
     async def stop(self) -> None:
-        """In good order."""
+        """Stops all parts and checks that nothing is left."""
         self.is_running = False
         self.partitions.close()
         await self.fetchers.stop()

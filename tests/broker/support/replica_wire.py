@@ -174,7 +174,7 @@ def serve(
 def serve_partition(
     node: Replicas, source: int, broker_epoch: int, asked: FetchPartition, *, counts: bool
 ) -> PartitionData:
-    """What a leader says about one partition."""
+    """Returns a leader's answer for one partition."""
     part = PartitionData(partition_index=asked.partition, records=b"")
     partition = node.partitions.find(TOPIC, asked.partition)
     if partition is None:

@@ -198,7 +198,7 @@ class InlineOffload:
 
 
 class Seams(NamedTuple):
-    """What logs need."""
+    """The part of ``ports.Ports`` that logs need."""
 
     clock: HandClock
     random: CountingRandom
@@ -311,7 +311,7 @@ class ShardSite:
 
     @property
     def state(self) -> ShardState:
-        """Of the shard."""
+        """The state of the shard."""
         return self.shard.state
 
     @property

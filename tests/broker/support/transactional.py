@@ -182,7 +182,7 @@ class Producer:
         assert error == NONE
 
     async def describe(self) -> TransactionState:
-        """What the coordinator knows of it."""
+        """Returns the coordinator's description of the transaction."""
         request = DescribeTransactionsRequest([self.transactional_id])
         state = (await self.client.call(0, request)).transaction_states[0]
         assert isinstance(state, TransactionState)

@@ -152,7 +152,7 @@ async def marked(client: RawClient, **more: Any) -> list[ErrorCode]:
 
 
 async def producers(client: RawClient, topic: str = TOPIC, index: int = 0) -> Any:
-    """What the partition says of its producers."""
+    """Returns the partition's description of its producers."""
     request = DescribeProducersRequest([TopicRequest(topic, [index])])
     return (await client.call(0, request)).topics[0].partitions[0]
 

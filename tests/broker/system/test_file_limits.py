@@ -32,7 +32,7 @@ LOW_LIMIT = (
     ],
 )
 def test_a_limit_is_raised_as_far_as_it_may_be(soft: int, hard: int, expected: int) -> None:
-    """And never lowered."""
+    """The limit is never lowered."""
     assert reachable(soft, hard) == expected
 
 

@@ -41,7 +41,7 @@ def read_there(apart: Apart, path: str) -> Iterator[bytes]:
 
 
 def fail(_apart: Apart, kind: str) -> Iterator[int]:
-    """One of the ways to come to nothing."""
+    """Fails in the way that the argument names."""
     if kind == "os":
         raise FileNotFoundError(2, "No such file or directory", "/x")
     if kind == "kafka":
@@ -126,7 +126,8 @@ async def test_a_process_that_dies_fails_one_run_and_is_replaced(worker: RealWor
 async def test_signals_of_the_terminal_are_left_to_the_broker(
     worker: RealWorker, number: signal.Signals
 ) -> None:
-    """They reach every process that was started there; a cleaning goes on until the broker ends."""
+    """A signal reaches every process of the terminal; a cleaning continues until the broker
+    ends."""
     async with aclosing(worker.run(count_up, 1000)) as items:
         _number, process_id = await anext(items)
         os.kill(process_id, number)

@@ -143,7 +143,7 @@ async def test_a_cursor_that_names_nothing_of_what_is_asked_for_is_refused(
 
 @pytest.mark.parametrize("limit", [0, -1])
 async def test_an_answer_has_at_least_one_partition(client: RawClient, limit: int) -> None:
-    """Otherwise a client that goes on from cursor to cursor never comes to an end."""
+    """Otherwise a client that follows the cursors would never finish."""
     await create(client, partitions=3)
 
     response = await client.call(0, DescribeTopicPartitionsRequest(response_partition_limit=limit))

@@ -63,7 +63,7 @@ async def changed(
 
 
 async def level_of(client: RawClient, name: str = LOGGER) -> str:
-    """What the broker says of a logger."""
+    """The level that the broker reports for a logger."""
     error, found = await described(client, name)
     assert (error, list(found)) == (ErrorCode.NONE, [name])
     return str(found[name].value)
@@ -105,7 +105,7 @@ async def test_a_level_is_set_at_once_and_taken_back(client: RawClient, level: s
 
 
 async def test_loggers_without_a_level_follow_their_parent(client: RawClient) -> None:
-    """One change makes the whole broker talk."""
+    """One change sets the level of the whole broker."""
     assert await changed(client, (ROOT, SET, "DEBUG")) == ErrorCode.NONE
 
     assert await level_of(client) == "DEBUG"
@@ -149,7 +149,7 @@ async def test_what_makes_no_sense_is_refused_and_nothing_is_changed(
 
 
 async def test_a_request_that_only_validates_changes_nothing(client: RawClient) -> None:
-    """And tells what is wrong all the same."""
+    """It still reports what is wrong."""
     right = await changed(client, (LOGGER, SET, "DEBUG"), dry=True)
     wrong = await changed(client, (LOGGER, SET, "LOUD"), dry=True)
 

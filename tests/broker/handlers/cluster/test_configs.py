@@ -59,7 +59,7 @@ Ask = Callable[..., Awaitable[list[tuple[str, int]]]]
 
 
 def retention_of(running: RunningBroker, name: str) -> str | None:
-    """What is set for a topic."""
+    """Returns the retention that is set for a topic, or None."""
     return running.broker.metadata.config("topics", name).get("retention.ms")
 
 

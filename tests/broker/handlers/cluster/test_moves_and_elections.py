@@ -84,7 +84,7 @@ async def test_an_election_that_cannot_be_is_refused_in_all_versions(version: in
 
 @pytest.mark.parametrize("version", [0, 1])
 async def test_moves_are_answered_one_by_one(client: RawClient, version: int) -> None:
-    """One bad line does not spoil a plan."""
+    """One wrong partition does not invalidate the others of the plan."""
     await create(client, partitions=6)
     partitions = [
         ReassignablePartition(0, None),

@@ -81,7 +81,7 @@ async def test_the_answer_tells_the_settings(client: RawClient) -> None:
 
 
 def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> CreatableTopic:
-    """One wish of a request."""
+    """One topic of a request."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,

@@ -48,8 +48,8 @@ def table(codec: Codec) -> dict[str, tuple[bytes, bool]]:
 
 
 async def both_ways(client: RawClient, records: bytes, **more: Any) -> list[Any]:
-    """Two partitions take the general way, one partition the short one; a version's first request
-    is always served at length."""
+    """Two partitions take the general path, one partition the short one; the first request of a
+    version always takes the general path."""
     data = [PartitionProduceData(index=index, records=records) for index in (0, 1)]
     request = ProduceRequest(
         acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name=TOPIC, partition_data=data)]
@@ -67,7 +67,7 @@ async def ends(client: RawClient) -> list[int]:
 async def test_broken_records_are_refused_and_nothing_is_stored(
     client: RawClient, codec: Codec
 ) -> None:
-    """In both ways that a produce request takes; the connection goes on."""
+    """On both paths of a produce request; the connection stays open."""
     await create(client, partitions=2)
     await both_ways(client, GOOD)
     end = await ends(client)

@@ -147,7 +147,8 @@ async def test_a_partition_on_a_dead_disk_is_told_once_that_nobody_leads_it(
 
 
 async def test_a_failed_write_leaves_the_request_as_it_came() -> None:
-    """It is judged once more, at length, for its answer: the broker's own stamp would refuse it."""
+    """The general path judges it once more for its answer: the broker's own timestamp would be
+    refused."""
     async with with_faults() as (_running, client, plan):
         await create(client)
         await produced(client, batch(b"a"))

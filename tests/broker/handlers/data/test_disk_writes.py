@@ -19,7 +19,7 @@ from tests.broker.support.requests import batch, create, fetched, produce
 @pytest.mark.parametrize("client_id", ["raw", None])
 async def test_the_retry_of_a_write_that_failed_is_written(client_id: str | None) -> None:
     """T-04: had the failed write been noted, its retry would be "a duplicate", acknowledged and
-    lost. A full disk passes, so the same batch comes again."""
+    lost. A full disk is temporary, so the producer retries the batch."""
     async with with_faults() as (running, client, plan):
         await create(client)
         batches = [

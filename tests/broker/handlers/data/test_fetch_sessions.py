@@ -63,7 +63,7 @@ async def test_a_session_leaves_out_what_has_no_news(client: RawClient) -> None:
 
 
 async def test_partitions_are_forgotten_and_added(client: RawClient) -> None:
-    """A consumer's assignment changes while its session goes on."""
+    """A consumer's assignment changes during its session."""
     await create(client, partitions=COUNT)
     full = await client.call(VERSION, await many(client))
     topic_id = full.responses[0].topic_id

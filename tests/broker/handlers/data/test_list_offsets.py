@@ -87,7 +87,7 @@ async def test_the_end_of_an_epoch_is_told(client: RawClient, version: int) -> N
 @pytest.mark.requirement("IDM-02", "IDM-13")
 @pytest.mark.parametrize("version", range(6))
 async def test_every_version_gets_a_fresh_producer_id(client: RawClient, version: int) -> None:
-    """Two requests, two ids, epoch 0 both."""
+    """Two requests get two ids, both with epoch 0."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
 
     answers = [await client.call(version, request) for _ in range(2)]

@@ -86,7 +86,7 @@ async def test_versions_without_record_batches_are_not_served_which_is_told_once
 
 
 def damaged() -> bytes:
-    """One bit of the payload flipped."""
+    """A batch with one flipped bit in its payload."""
     spoiled = bytearray(batch(b"value"))
     spoiled[-2] ^= 1
     return bytes(spoiled)

@@ -207,7 +207,7 @@ async def test_features_named_twice_fail_and_none_is_no_fault(client: RawClient)
 
 
 async def test_a_refused_endpoint_type_is_not_repeated(client: RawClient) -> None:
-    """What is answered is about brokers."""
+    """The answer describes brokers, so it names their type."""
     response = await client.call(1, DescribeClusterRequest(endpoint_type=2))
 
     assert response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE

@@ -59,7 +59,7 @@ async def silent_followers(
 @pytest.mark.requirement("GRP-05")
 @pytest.mark.parametrize("timeout_ms", [200, 7_000])
 def test_a_commit_that_is_not_replicated_fails_after_the_configured_time(timeout_ms: int) -> None:
-    """With an error that a client may retry."""
+    """The client gets a retriable error."""
 
     async def story(ports: Ports) -> tuple[int, float]:
         async with (

@@ -55,7 +55,7 @@ async def described(client: RawClient) -> dict[str, tuple[str, int]]:
 
 
 async def interval_ms(client: RawClient, member_id: str) -> int:
-    """What a member that joins is given."""
+    """The heartbeat interval that a joining member gets."""
     request = ConsumerGroupHeartbeatRequest(
         group_id=GROUP,
         member_id=member_id,

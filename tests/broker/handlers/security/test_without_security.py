@@ -102,7 +102,7 @@ async def test_the_door_is_asked_before_anything_is_told_about_acls(
 async def test_a_handshake_on_a_plaintext_listener_is_out_of_place(
     client: RawClient, version: int
 ) -> None:
-    """The connection goes on: nothing that follows is taken for a token."""
+    """The connection stays usable: the next frame is not taken for a token."""
     answer = await client.call(version, SaslHandshakeRequest("PLAIN"))
     again = await client.call(version, SaslHandshakeRequest("PLAIN"))
 

@@ -20,7 +20,7 @@ TOPIC = "t"
 
 
 async def run_two_transactions(bootstrap: str) -> None:
-    """One is committed, one is aborted."""
+    """Commits one transaction and aborts another."""
     async with ottla.Admin(bootstrap) as admin:
         await admin.create_topics([ottla.NewTopic(TOPIC, 1, 1)])
     async with ottla.Producer(bootstrap, transactional_id="two") as producer:

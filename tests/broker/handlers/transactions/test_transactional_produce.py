@@ -72,7 +72,7 @@ async def test_the_first_batch_of_a_transaction_asks_and_the_others_do_not(versi
 
 
 async def test_partitions_of_one_request_are_asked_for_together() -> None:
-    """And each has its own answer."""
+    """Each partition has an error of its own."""
     async with scene() as (_running, client, coordinator):
         coordinator.errors = {TopicPartition(TOPIC, 1): ErrorCode.TRANSACTION_ABORTABLE}
         request = produce_request({0: in_transaction(), 1: in_transaction()})
@@ -191,8 +191,8 @@ async def test_plain_and_transactional_batches_of_one_request_have_their_own_fat
 
 
 async def test_a_produce_that_is_overtaken_by_the_end_of_its_transaction_is_not_written() -> None:
-    """Asked, allowed, ended, and only then written: it would hang for ever (T-13). The producer is
-    to come again, upon which its coordinator knows better."""
+    """Verified, ended, and only then written, it would hang for ever (T-13). The producer retries,
+    and by then its coordinator knows the end."""
     async with scene() as (running, client, coordinator), running.connect() as other:
         coordinator.is_holding = True
         client.send(11, produce_request(in_transaction()))
@@ -266,8 +266,8 @@ async def test_a_question_holds_its_connection_and_nobody_else() -> None:
 
 
 async def test_the_beginning_of_the_next_transaction_waits_a_moment_for_the_last_one() -> None:
-    """In version 2 the producer goes on before all markers are written; records need not come
-    twice for that."""
+    """In version 2 the producer continues before all markers are written; it should not have to
+    send its records twice."""
     async with scene() as (_running, client, coordinator):
         coordinator.error = ErrorCode.CONCURRENT_TRANSACTIONS
         client.send(12, produce_request(in_transaction()))

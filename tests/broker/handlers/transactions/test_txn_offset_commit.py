@@ -45,7 +45,7 @@ async def group_scene() -> AsyncIterator[tuple[RunningBroker, RawClient, StandIn
 
 
 async def position(client: RawClient) -> int:
-    """What the group has committed, -1 for nothing."""
+    """The position that the group has committed, or -1."""
     return (await groups.committed(client)).get((TOPIC, 0), -1)
 
 

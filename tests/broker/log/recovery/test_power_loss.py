@@ -122,7 +122,7 @@ async def test_a_hole_below_the_recovery_point_is_damage() -> None:
 
 
 async def test_an_older_segment_may_have_lost_its_end() -> None:
-    """Two files are written back in any order too."""
+    """The kernel writes two files back in any order."""
     bench = Bench(settings=SMALL)
     log = await bench.open()
     for _ in range(20):

@@ -36,7 +36,7 @@ def test_an_offset_checkpoint_is_kafkas_text() -> None:
 
 
 def test_leader_epochs_and_topic_id_are_kafkas_text() -> None:
-    """Both lie in each partition's directory."""
+    """Each partition's directory has both files."""
     assert encode_leader_epochs(EPOCHS) == b"0\n3\n0 0\n3 120\n4 130\n"
     assert encode_partition_metadata(TOPIC_ID) == b"version: 0\ntopic_id: wfSjsg0eT1qLbH2On6Cxwg\n"
 
@@ -104,7 +104,7 @@ def test_spoiled_offset_checkpoints_are_refused(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"0\n2\n1 5\n1 6\n", b"0\n2\n1 5\n2 5\n", b"0\n1\n1\n"])
 def test_leader_epochs_that_do_not_ascend_are_refused(content: bytes) -> None:
-    """Both columns strictly ascend in what we write."""
+    """The broker writes both columns strictly ascending."""
     assert decode_leader_epochs(content) is None
 
 

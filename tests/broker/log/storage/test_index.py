@@ -35,7 +35,7 @@ def test_time_entries_are_kafkas_twelve_bytes() -> None:
 
 @given(offsets=ASCENDING, positions=ASCENDING)
 def test_an_offset_index_survives_the_disk(offsets: list[int], positions: list[int]) -> None:
-    """What was written is what the next start finds."""
+    """The next start must find what was written."""
     entries = list(zip(offsets, positions, strict=False))
     decoded = OffsetIndex.decode(offset_index(entries).encode(), 2**31)
 
@@ -47,7 +47,7 @@ def test_an_offset_index_survives_the_disk(offsets: list[int], positions: list[i
 
 @given(offsets=ASCENDING, timestamps=ASCENDING)
 def test_a_time_index_survives_the_disk(offsets: list[int], timestamps: list[int]) -> None:
-    """What was written is what the next start finds."""
+    """The next start must find what was written."""
     index = TimeIndex()
     for timestamp, offset in zip(timestamps, offsets, strict=False):
         index.append(timestamp, offset)

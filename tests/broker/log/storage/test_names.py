@@ -49,7 +49,7 @@ def test_a_partition_directory_is_topic_dash_number() -> None:
 
 @pytest.mark.parametrize("name", ["orders", "orders-", "-1", "orders-x", "orders-1.ab-delete"])
 def test_other_directories_are_no_partitions(name: str) -> None:
-    """lost+found and the like live on real disks."""
+    """Real disks have directories such as lost+found."""
     assert parse_partition_name(name) is None
 
 

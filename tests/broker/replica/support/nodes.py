@@ -52,7 +52,7 @@ class Node:
 
     @property
     def visible(self) -> list[Entry]:
-        """What consumers may read."""
+        """The entries that consumers may read."""
         return self.log[: self.replica.high_watermark]
 
     def produce(self, values: list[int], now_ms: float) -> None:
