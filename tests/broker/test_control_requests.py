@@ -92,7 +92,7 @@ def _living(cluster: RunningCluster) -> list[UpdateMetadataBroker]:
 
 
 async def ask(cluster: RunningCluster, node_id: int, version: int, request: Any) -> Any:
-    """One request on a connection of its own."""
+    """Sends one request on a new connection."""
     async with cluster.connect(node_id) as client:
         return await client.call(version, request)
 

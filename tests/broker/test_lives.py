@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def make_topic(brokers: Brokers, node_id: int) -> None:
-    """One partition, on that broker alone."""
+    """Creates a topic of one partition, with its only replica on that broker."""
     assignment = [CreatableReplicaAssignment(0, [node_id])]
     wanted = CreatableTopic("t", -1, -1, assignment)
     controller_id = brokers.alive[1].metadata.controller_id

@@ -68,7 +68,7 @@ def assigned(brokers: Brokers) -> set[tuple[int, ...]]:
 
 
 def holds(brokers: Brokers, node_id: int) -> list[TopicPartition]:
-    """What a broker has on its disk of the topic."""
+    """The partitions of the topic that a broker has on its disk."""
     return [log.partition for log in brokers.alive[node_id].partitions.logs]
 
 

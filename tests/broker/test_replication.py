@@ -39,7 +39,7 @@ def values_in(content: bytes) -> list[bytes]:
 
 
 class Load:
-    """A producer with acks=all that goes on until it is told to stop, and remembers what counts."""
+    """A producer with acks=all that runs until it is stopped, and remembers acknowledged values."""
 
     def __init__(self, brokers: Brokers) -> None:
         config = ProducerConfig(acks="all", delivery_timeout_ms=60_000, request_timeout_ms=10_000)

@@ -139,7 +139,7 @@ async def fail_over(brokers: Brokers) -> None:
 
 
 async def hand_over(brokers: Brokers) -> None:
-    """The coordinator stops in good order."""
+    """Stops the coordinator in a controlled way and waits for its successor."""
     await brokers.stop_one(brokers.leader(STATE_LOG, HOME))
     await brokers.until(lambda: brokers.leader(STATE_LOG, HOME) in brokers.alive)
 

@@ -48,7 +48,7 @@ INTERESTING_RUNS = (
 
 @dataclass(slots=True)
 class FuzzReport:
-    """What a run has done."""
+    """The results of one run."""
 
     seed: int
     executions: int = 0

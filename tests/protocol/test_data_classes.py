@@ -29,7 +29,7 @@ KINDS: tuple[Any, Any] = (dataclasses.dataclass, vars(data_classes)["dataclass"]
 
 
 def instance(made: Any, first: int = 0) -> Any:
-    """With every field given that has to be."""
+    """An instance with a value for each required field."""
     required = [
         one
         for one in dataclasses.fields(made)
@@ -42,7 +42,7 @@ def instance(made: Any, first: int = 0) -> Any:
 
 
 def look(made: Any) -> dict[str, object]:
-    """What can be seen of a class from outside."""
+    """The properties of a class that callers can see."""
     return {
         "doc": made.__doc__,
         "match": made.__match_args__,
@@ -76,7 +76,7 @@ if sys.version_info < (3, 11, 3):
 
 
 def _tried(work: Callable[[], object]) -> object:
-    """What it returns, or how it fails."""
+    """The result of the call, or the type and text of its error."""
     try:
         return work()
     except Exception as error:
@@ -84,7 +84,7 @@ def _tried(work: Callable[[], object]) -> object:
 
 
 def use(made: Any) -> list[object]:
-    """What its instances do."""
+    """The behaviour of its instances."""
     one, same, other = instance(made), instance(made), instance(made, 5)
     names = [single.name for single in dataclasses.fields(made)]
     first = names[0] if names else "nonsense"

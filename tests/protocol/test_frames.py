@@ -46,7 +46,7 @@ def test_limit_is_the_last_length_accepted() -> None:
 
 @given(st.integers(0, FRAME_BYTES_MAX), st.integers(0, 20))
 def test_prefix_is_measured_back(length: int, start: int) -> None:
-    """Both directions of one wire must agree."""
+    """Writer and reader of frames must agree on the prefix."""
     framing = KafkaFraming()
     buffer = bytes(start) + framing.prefix(length)
 

@@ -59,5 +59,5 @@ def test_reserved_and_dashed_ids_are_not_given_to_topics() -> None:
 
 
 def test_a_partition_prints_as_its_directory_is_called() -> None:
-    """One name in logs and on the disk."""
+    """Logs and directories use the same name."""
     assert str(TopicPartition("orders", 7)) == "orders-7"

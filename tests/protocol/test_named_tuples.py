@@ -99,7 +99,7 @@ def instance(made: Any) -> Any:
 
 
 def look(made: Any) -> dict[str, object]:
-    """What can be seen of a class from outside."""
+    """The properties of a class that callers can see."""
     fields = made._fields
     return {
         "fields": fields,
@@ -126,7 +126,7 @@ MINOR = {"__orig_bases__", "__static_attributes__", "__firstlineno__", "__annota
 
 
 def use(made: Any) -> list[object]:
-    """What its instances do."""
+    """The behaviour of its instances."""
     one, same = instance(made), made._make(SOME[: len(made._fields)])
     other = one._replace(**{name: 0 for name in made._fields[:1]})
     return [

@@ -92,7 +92,7 @@ def test_the_answer_is_the_one_of_the_compiled_codec(version: int, topic: str) -
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_other_shapes_are_left_to_the_compiled_codec(version: int) -> None:
-    """What is read here must be all that was asked."""
+    """The short path must read the whole request."""
     part = PartitionProduceData(index=0, records=b"x")
     topic = TopicProduceData(name="t", partition_data=[part])
     read = produce_reader(version)

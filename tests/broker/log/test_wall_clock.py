@@ -17,7 +17,7 @@ FOLDER = "/data"
 
 
 class SlowDisk(MemoryDisk):
-    """Renames when it is let; like a thread, it goes on although its caller is cancelled."""
+    """Holds renames back; like a thread, it finishes although its caller is cancelled."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -151,7 +151,7 @@ def test_a_cluster_without_a_broker_says_so() -> None:
 
 
 def test_two_clusters_do_not_share_a_directory(tmp_path: Path) -> None:
-    """The second one is told, in words, and the first goes on."""
+    """The second cluster gets a clear error, and the first is undisturbed."""
     with Cluster(data_dir=tmp_path) as cluster:
         threads = threading.active_count()
         with pytest.raises(ClusterError, match="is in use by another cluster"):

@@ -19,7 +19,7 @@ PLUGIN = "ottla.pytest_plugin"
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["confluent_kafka", "aiokafka", "ottla"])
 def test_an_example_suite_passes(name: str) -> None:
-    """What is copied first should work."""
+    """Users copy the examples first, so they have to work."""
     installed = {point.value for point in entry_points(group="pytest11")}
     done = subprocess.run(
         [

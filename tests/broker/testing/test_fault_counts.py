@@ -60,7 +60,7 @@ def test_a_reply_is_lost_by_one_broker_only() -> None:
 
 
 def test_a_broker_that_starts_again_gets_what_is_left() -> None:
-    """One of two is used up in its first life."""
+    """One of two faults is used up before the restart."""
     with Cluster() as cluster:
         cluster.create_topic("many", PARTITIONS)
         cluster.faults.fail_request("Produce", "TOPIC_AUTHORIZATION_FAILED", count=2)

@@ -42,7 +42,7 @@ def until(holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
 
 
 def test_what_was_acknowledged_survives_the_death_of_the_leader(cluster: Cluster) -> None:
-    """What acks=all is for."""
+    """This is the promise of acks=all."""
     values = [b"%d" % number for number in range(100)]
     first = send(cluster, "t", values[:50])
     victim = cluster.leader("t")
@@ -386,7 +386,7 @@ def low_watermark(cluster: Cluster) -> int:
 
 
 def timestamps(cluster: Cluster) -> list[int]:
-    """Of the first two records."""
+    """The timestamps of the first two records."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "w"}, logger=QUIET
     )

@@ -206,7 +206,7 @@ def test_a_fixture_may_override_another_of_its_name(pytester: pytest.Pytester) -
 
 
 def test_fixtures_say_what_they_are(pytester: pytest.Pytester) -> None:
-    """In the list that pytest gives."""
+    """``pytest --fixtures`` shows a description of each."""
     listed = run(pytester, "--fixtures").stdout.str()
 
     for name in ("ottla_broker", "ottla_cluster", "ottla_topic", "ottla_client_config"):
@@ -216,7 +216,7 @@ def test_fixtures_say_what_they_are(pytester: pytest.Pytester) -> None:
 
 
 def test_no_brokers_are_refused(pytester: pytest.Pytester) -> None:
-    """They were three."""
+    """The plugin used to start three brokers instead."""
     pytester.makepyfile("def test_one(ottla_cluster): pass")
     result = run(pytester, "--ottla-brokers", "0")
 
@@ -261,7 +261,7 @@ def test_a_setting_that_is_none_is_refused(pytester: pytest.Pytester) -> None:
 def test_an_option_that_is_none_is_told_by_its_name(
     pytester: pytest.Pytester, ini: str, words: str
 ) -> None:
-    """The number of a ValueError says nothing of the file that it stands in."""
+    """A bare ValueError would not name the option in the file."""
     pytester.makeini(f"[pytest]\n{ini}\n")
     pytester.makepyfile("def test_one(ottla_cluster): pass")
 

@@ -82,7 +82,7 @@ def test_a_refused_offset_fetch_names_groups_topics_and_numbers() -> None:
 
 
 def test_a_refused_search_of_coordinators_names_the_keys() -> None:
-    """In a list since version 4, alone before."""
+    """Since version 4 the answer has a list; before, it is for one key."""
     new = refused(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=["g"]))
     old = refused(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key="g"))
 

@@ -76,7 +76,7 @@ def test_refused_changes_of_topics(change: ConfigChange, code: ErrorCode) -> Non
 
 
 def test_one_name_twice_in_a_request_is_refused() -> None:
-    """Which of the two counts would be chance."""
+    """The order of the two changes would decide by chance."""
     changes = [ConfigChange("retention.ms", SET, "5"), ConfigChange("retention.ms", DELETE, None)]
 
     with pytest.raises(KafkaError) as raised:

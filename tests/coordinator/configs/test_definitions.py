@@ -112,7 +112,7 @@ ILLEGAL = [
 
 @pytest.mark.parametrize(("name", "text", "value"), LEGAL)
 def test_legal_values(name: str, text: str, value: object) -> None:
-    """What Kafka's own parser takes is taken."""
+    """Every value that Kafka's parser accepts is accepted."""
     assert TOPIC_CONFIGS[name].parse(text) == value
     assert TOPIC_CONFIGS[name].problem(text) is None
 

@@ -67,7 +67,7 @@ def test_a_session_outlasts_the_time_between_heartbeats() -> None:
 
 
 def test_a_setting_can_be_taken_back() -> None:
-    """And what a change does not name stays."""
+    """Settings that a change does not name stay."""
     changes = [ConfigChange(SESSION, ConfigOperation.DELETE, None)]
 
     assert change_group_configs({SESSION: "50000", INTERVAL: "6000"}, changes, BROKER) == {

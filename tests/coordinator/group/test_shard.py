@@ -34,7 +34,7 @@ from tests.coordinator.group.classic.scene import (
 
 
 def test_a_coordinator_that_takes_over_knows_the_members() -> None:
-    """They go on as if nothing had happened."""
+    """The members notice nothing of the failover."""
     before = Scene()
     joined = before.stable(Wish(instance_id="a"), Wish(), Wish())
     scene = before.restart()
@@ -171,7 +171,7 @@ def test_a_stable_group_shows_what_its_members_have() -> None:
 
 
 def test_a_group_in_a_round_shows_who_is_there() -> None:
-    """What they will subscribe to is not settled."""
+    """Subscriptions are not settled during a round."""
     scene = Scene()
     scene.join(Wish())
 
@@ -213,7 +213,7 @@ def test_only_groups_that_nobody_is_in_are_deleted() -> None:
 
 
 def test_a_deletion_that_fails_changes_nothing() -> None:
-    """And says so."""
+    """The client gets an error."""
     scene = Scene()
     (member,) = scene.stable(Wish())
     scene.leave(MemberIdentity(member.member_id))
@@ -228,7 +228,7 @@ def test_a_deletion_that_fails_changes_nothing() -> None:
 
 
 def test_who_joins_while_the_group_is_deleted_is_in_the_group() -> None:
-    """What it writes stands after the deletion in the log."""
+    """Its record follows the deletion in the log."""
     scene = Scene()
     (member,) = scene.stable(Wish())
     scene.leave(MemberIdentity(member.member_id))

@@ -47,7 +47,7 @@ def _reset() -> None:
 
 
 def _shard(settings: GroupSettings | None = None) -> tuple[GroupShard, list[MetadataImage]]:
-    """With a commit in each of many groups."""
+    """A shard with a commit in each of many groups."""
     images = [image_of({"t": 1, "u": 1})]
     shard = GroupShard(GroupScope(settings or GroupSettings(), lambda: "id"), lambda: images[-1])
     shard.offsets.ledger.keeps_empty = True
@@ -152,7 +152,7 @@ def test_a_commit_for_a_topic_that_is_there_again_stays() -> None:
 
 
 def test_a_topic_that_is_deleted_again_meanwhile_is_forgotten_again() -> None:
-    """Only what stands after the last deletion is for the topic that is there."""
+    """Only commits after the last deletion belong to the new topic."""
     scene = Scene()
     scene.commit(1, group_id="a")
     scene.commit(1)
@@ -194,7 +194,7 @@ def test_the_deletion_of_another_topic_leaves_what_was_committed_for_one_that_is
 
 
 def test_an_aborted_commit_does_not_bring_back_what_was_there_for_the_topic_before() -> None:
-    """What stands before the deletion is gone, whatever becomes of what stands behind it."""
+    """Commits before the deletion are gone, whatever happens to those after it."""
     scene = Scene()
     scene.commit(1)
     scene.settle()
@@ -209,7 +209,7 @@ def test_an_aborted_commit_does_not_bring_back_what_was_there_for_the_topic_befo
 
 
 def test_what_counts_ids_counts_them() -> None:
-    """Else the bounds above bound nothing."""
+    """Otherwise the bounds above would hold for any code."""
     _reset()
     ids = {CountedId("a"), CountedId("b")}
 

@@ -197,7 +197,7 @@ def test_a_broker_that_is_not_listed_is_gone() -> None:
 
 
 def test_gone_is_gone_only_once() -> None:
-    """Two farewells of one topic are one change."""
+    """Two deletions of one topic are one change."""
     delta = apply_changes(with_topic(), [TopicGone("t")])
 
     assert [topic.name for topic in delta.gone_topics] == ["t"]

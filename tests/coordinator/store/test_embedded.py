@@ -206,7 +206,7 @@ async def test_nothing_is_shown_before_it_is_durable() -> None:
 
 
 async def contents_on(disk: TestDisk) -> dict[str, bytes]:
-    """What a power cut now would leave."""
+    """The contents that a power cut at this moment would leave."""
     return await contents(await open_store(disk.after_power_cut(0)))
 
 
@@ -280,7 +280,7 @@ async def test_the_journal_is_rewritten_when_it_outgrows_the_tree() -> None:
 
 
 async def test_a_crash_at_any_step_of_the_rewriting_loses_nothing() -> None:
-    """Two files, one name: at each moment the name stands for a complete file."""
+    """The name refers to a complete file at each moment."""
     disk = TestDisk()
     session = await (await open_store(disk)).connect()
     await session.create("/a")

@@ -160,7 +160,7 @@ def test_an_unusable_payload_is_none_and_never_an_exception(data: bytes) -> None
 
 
 def test_permanent_paths_come_after_their_parents() -> None:
-    """They are created in this order."""
+    """The store is initialised in this order."""
     made = {""}
     for path in paths.PERMANENT_PATHS:
         assert path.rpartition("/")[0] in made

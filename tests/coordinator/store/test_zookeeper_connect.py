@@ -19,7 +19,7 @@ from ottla.coordinator.store.zookeeper import ConnectString, parse_connect
     ],
 )
 def test_hosts_and_chroot_are_told_apart(text: str, hosts: str, chroot: str) -> None:
-    """One chroot stands behind all hosts, as Kafka writes it."""
+    """One chroot follows all hosts, as in Kafka."""
     assert parse_connect(text) == ConnectString(hosts, chroot)
 
 

@@ -109,7 +109,7 @@ class ScriptedLink:
 
     @property
     def requests(self) -> list[Request]:
-        """Without those that only keep the session."""
+        """The requests, without those that only keep the session alive."""
         return [asked.request for asked in self.asked if asked.request != Exists("/")]
 
     def answer(self, result: object = None, error: StoreError | None = None) -> None:

@@ -150,7 +150,7 @@ def test_adding_is_answered_when_it_is_committed() -> None:
 
 
 def test_adding_that_is_not_written_leaves_no_trace() -> None:
-    """The producer comes again, and the transaction does not begin before."""
+    """The producer retries, and the transaction does not begin before."""
     scene, producer = begun()
     before = scene.metadata()
     refused = scene.add(producer, A0)
@@ -202,7 +202,7 @@ def test_no_partition_is_in_a_transaction_that_is_not_open(state: str) -> None:
 
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_no_partition_is_verified_while_the_verdict_is_written(is_commit: bool) -> None:
-    """What comes now may come after the marker."""
+    """A batch that is allowed now could be written after the marker."""
     scene, producer = begun(A0)
     scene.end(producer, is_commit=is_commit)
 

@@ -74,7 +74,7 @@ def test_a_producer_id_of_long_ago_repeats_nothing() -> None:
 
 
 def test_without_a_producer_id_to_go_on_with_nothing_ends() -> None:
-    """The producer comes again, and finds everything as it was."""
+    """The producer retries and finds an unchanged state."""
     scene = standing(example(TransactionState.ONGOING, LIMIT))
     last = Producer(FIRST_PRODUCER_ID, LIMIT)
     refused = scene.end(last)

@@ -94,7 +94,7 @@ def test_every_state_answers_as_its_table_says(row: str, column: str, state: str
 @pytest.mark.requirement("TXN-42")
 @pytest.mark.parametrize("who", [NOBODY_YET, CURRENT, Producer(7, 0)])
 def test_an_unknown_id_gets_a_producer_id_whatever_its_producer_has_had(who: Producer) -> None:
-    """Its own may have expired: it goes on with another one."""
+    """Its old producer id may have expired: it continues with another one."""
     scene = Scene()
     ticket = scene.init(who)
     scene.settle()
@@ -325,7 +325,7 @@ def test_a_fence_that_is_not_written_leaves_the_transaction_open() -> None:
 
 
 def test_who_waits_for_too_long_is_told_so_once() -> None:
-    """What was written is found by the next attempt."""
+    """The next attempt finds what was written."""
     scene = Scene()
     ticket = scene.init(timeout_ms=TIMEOUT_MS)
     scene.give()

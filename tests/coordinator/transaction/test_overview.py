@@ -80,7 +80,7 @@ def test_age_counts_from_the_first_partition() -> None:
 
 
 def test_a_listing_sees_what_changes_under_it() -> None:
-    """Its shard goes on working in between."""
+    """The shard continues to work between two items."""
     scene = several()
     found = scene.shard.listing(ListTransactionsRequest(), Moment(0.0, WALL_MS))
     first = next(found)
@@ -112,7 +112,7 @@ def test_filters_that_mean_nothing_are_told() -> None:
 
 
 def test_a_pattern_that_is_none_is_an_error() -> None:
-    """And no reason to go through all ids."""
+    """The error comes without a scan of all ids."""
     response = check_listing(ListTransactionsRequest(transactional_id_pattern="("))
 
     assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION

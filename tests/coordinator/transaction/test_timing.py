@@ -151,7 +151,7 @@ def test_a_rollback_waits_for_what_is_being_written() -> None:
 
 
 def test_a_rollback_of_the_last_epoch_waits_for_a_producer_id() -> None:
-    """Without one it is tried again."""
+    """Without a new producer id the rollback is retried."""
     scene = standing(example(TransactionState.ONGOING, 32_766))
     scene.advance(TIMEOUT_MS)
     scene.give_nothing()
@@ -179,7 +179,7 @@ def test_a_verdict_has_no_timeout(state: str) -> None:
 @pytest.mark.requirement("TXN-59", "TXN-34")
 @pytest.mark.parametrize("state", IDLE)
 def test_an_id_that_nobody_uses_is_forgotten(state: str) -> None:
-    """In memory, and with a tombstone in the log."""
+    """The id goes from memory, and the log gets a tombstone."""
     scene = standing(example(STATES[state]))
     scene.advance(WEEK_MS - 1)
     before = scene.describe().error_code
@@ -256,7 +256,7 @@ def test_who_comes_while_an_id_is_being_forgotten_comes_again() -> None:
 
 
 def test_an_id_whose_tombstone_is_not_written_lives_on() -> None:
-    """Until the next sweep (hazard T-19)."""
+    """The id stays until the next sweep (hazard T-19)."""
     scene, producer = begun()
     scene.advance(WEEK_MS + SETTINGS.expiry_check_interval_ms)
     scene.fail()
@@ -317,7 +317,7 @@ def test_an_id_that_was_never_written_is_forgotten_without_a_record() -> None:
 
 
 def test_an_id_that_is_on_its_way_does_not_expire() -> None:
-    """What is being written is a use."""
+    """A pending write counts as a use."""
     scene = standing(example(TransactionState.EMPTY))
     scene.advance(WEEK_MS - 1)
     scene.init()

@@ -347,7 +347,7 @@ def test_several_of_both_versions_bump_the_epoch() -> None:
 
 @pytest.mark.parametrize("is_prepared", [False, True])
 def test_a_shard_that_ends_tells_those_who_are_held(is_prepared: bool) -> None:
-    """Once, and writes nothing any more for them."""
+    """Each held request is answered once, and no record is written for it."""
     scene, producer = decided() if is_prepared else begun()
     tickets = [scene.add(producer, place) for place in (A0, B0)]
     scene.perform(scene.shard.unload(ErrorCode.NOT_COORDINATOR))

@@ -32,7 +32,7 @@ def entry(magic: int, made: Made, attributes: int = 0) -> bytes:
 
 
 def enclose(offset: int, body: bytes) -> bytes:
-    """Offset, size and checksum before whatever stands from the magic on."""
+    """Puts offset, size and checksum before the part that begins with the magic byte."""
     size = 4 + len(body)
     return offset.to_bytes(8, signed=True) + size.to_bytes(4) + zlib.crc32(body).to_bytes(4) + body
 

@@ -134,7 +134,7 @@ def test_stamping_offset_and_epoch_keeps_the_checksum() -> None:
 
 
 def test_stamping_through_the_view_updates_view_and_bytes() -> None:
-    """The broker goes on working with the view after it stamped."""
+    """The broker keeps using the view after stamping."""
     data = bytearray(TRANSACTIONAL)
     batch = parse_batch(data)
 

@@ -123,7 +123,7 @@ def test_twins_agree_on_damaged_records() -> None:
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", range(2, 10))
 def test_twins_agree_on_a_great_many_damaged_records(seed: int) -> None:
-    """What a few thousand mutants do not reach."""
+    """Finds damages that a few thousand mutants do not reach."""
     read, refused = _assert_twins_agree(seed, count=250_000)
 
     assert min(read, refused) > 20_000

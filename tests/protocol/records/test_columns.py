@@ -103,7 +103,7 @@ def test_slices_lie_within_the_columns(start: int, stop: int) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 8, 9])
 def test_a_column_of_nulls(count: int) -> None:
-    """What a producer without keys has for keys."""
+    """A producer without keys sends such a column of keys."""
     assert BytesColumn.nulls(count) == BytesColumn.of([None] * count)
 
 

@@ -291,7 +291,7 @@ def test_a_bomb_stops_at_the_limit(magic: int, codec: Codec) -> None:
 
 
 def test_good_entries_come_before_the_refusal() -> None:
-    """What stands before the damage is still to be had."""
+    """Entries before the damage are still readable."""
     found = read_any(message_set(0, MADE) + bytes(30))
 
     assert [next(found) for _ in MADE] == expected(0, MADE)

@@ -99,7 +99,7 @@ def test_session_timeouts_have_bounds(session_ms: int, error: ErrorCode) -> None
     ],
 )
 def test_members_must_have_a_protocol_in_common(wish: Wish) -> None:
-    """Else no assignment could be understood by all."""
+    """Without a common protocol some members could not read their assignment."""
     scene = Scene()
     scene.stable(Wish())
 
@@ -108,7 +108,7 @@ def test_members_must_have_a_protocol_in_common(wish: Wish) -> None:
 
 @pytest.mark.parametrize("wish", [Wish(protocols=()), Wish(protocol_type="")])
 def test_a_group_is_not_founded_without_a_protocol(wish: Wish) -> None:
-    """And what was refused leaves nothing behind."""
+    """A refused join leaves no group behind."""
     scene = Scene()
 
     assert scene.answer(join_request(wish)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -212,7 +212,7 @@ def test_the_second_of_two_parked_joins_is_the_one_that_counts() -> None:
 
 
 def test_a_follower_that_joins_again_unchanged_starts_no_round() -> None:
-    """It only wants to know where things are."""
+    """The member only asks for its generation."""
     scene = Scene()
     _leader, follower = scene.stable(Wish(), Wish())
 

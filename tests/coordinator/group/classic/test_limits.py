@@ -24,7 +24,7 @@ TWO = GroupSettings(initial_rebalance_delay_ms=DELAY_MS, max_size=2)
 
 
 def test_a_full_group_takes_nobody() -> None:
-    """And says so, in place of one more rebalance."""
+    """The new member gets an error, without a rebalance for the others."""
     scene = Scene(TWO)
     scene.stable(Wish(), Wish())
 
@@ -48,7 +48,7 @@ def test_given_ids_count_towards_the_size() -> None:
 
 
 def test_a_static_member_of_a_full_group_may_start_again() -> None:
-    """It takes its own place."""
+    """A static member that restarts replaces itself."""
     scene = Scene(TWO)
     scene.stable(Wish(instance_id="a"), Wish(instance_id="b"))
 

@@ -82,7 +82,7 @@ def test_heartbeats_keep_a_member_for_ever() -> None:
 
 
 def test_a_shorter_session_timeout_counts_at_once() -> None:
-    """The timer stands at the end of the longer one."""
+    """The timer is still set to the end of the longer timeout."""
     scene = Scene()
     (member,) = scene.stable(Wish(session_ms=600_000))
     told = scene.told(scene.ask(join_request(Wish(member_id=member.member_id))))
@@ -139,7 +139,7 @@ def test_a_heartbeat_sets_no_timer() -> None:
 
 
 def test_who_leaves_makes_place_at_once() -> None:
-    """In place of after a session timeout."""
+    """The others need not wait for the session timeout."""
     scene = Scene()
     good, leaving = scene.stable(Wish(), Wish())
 
@@ -176,7 +176,7 @@ def test_the_last_to_leave_empties_the_group() -> None:
 
 
 def test_each_who_leaves_has_its_own_answer() -> None:
-    """One mistake does not keep the others."""
+    """One unknown member does not prevent the others from leaving."""
     scene = Scene()
     (member,) = scene.stable(Wish())
 
@@ -194,7 +194,7 @@ def test_each_who_leaves_has_its_own_answer() -> None:
     [("client-id1", ErrorCode.NONE), ("x", ErrorCode.UNKNOWN_MEMBER_ID)],
 )
 def test_before_version_3_one_leaves(member_id: str, error: ErrorCode) -> None:
-    """And the answer has one code for it."""
+    """The answer has one error code instead of one per member."""
     scene = Scene()
     scene.stable(Wish())
 

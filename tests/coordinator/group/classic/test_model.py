@@ -63,7 +63,7 @@ class Client:
 
 
 def identity(member_id: str) -> str:
-    """Whose place a member id stands for: processes of one static member share it."""
+    """Maps the ids of all processes of one static member to its instance."""
     prefix = member_id.rpartition("-")[0]
     return prefix if prefix in INSTANCES else member_id
 

@@ -19,7 +19,7 @@ A, B = Wish(instance_id="a"), Wish(instance_id="b")
 
 
 def test_a_restart_of_an_unchanged_member_is_no_rebalance() -> None:
-    """That is what static members are for."""
+    """Static members exist to restart without a rebalance."""
     scene = Scene()
     _leader, follower = scene.stable(A, B)
 
@@ -80,7 +80,7 @@ def test_if_the_new_id_cannot_be_written_the_old_process_stays() -> None:
 
 
 def test_a_rejoin_that_is_overdue_is_answered_once() -> None:
-    """GRP-05: the outcome is open; the client comes again and takes its place again."""
+    """GRP-05: the outcome is open; the client retries and takes its place again."""
     scene = Scene()
     scene.stable(A, B)
     scene.holds_appends = True
@@ -148,7 +148,7 @@ def test_a_rejoin_before_the_assignment_starts_a_round() -> None:
 
 
 def test_a_rejoin_for_other_topics_starts_a_round() -> None:
-    """Else it would never be given any of them."""
+    """Otherwise it would never be assigned partitions of the new topics."""
     scene = Scene()
     scene.stable(A, B)
 
@@ -181,7 +181,7 @@ def test_a_leader_that_comes_back_skips_the_assignment() -> None:
 
 
 def test_a_follower_that_comes_back_is_no_leader() -> None:
-    """It gets no members, and nothing to skip."""
+    """It gets no members, and skip_assignment is false."""
     scene = Scene()
     scene.stable(A, B)
 

@@ -166,7 +166,7 @@ def test_what_is_wrong_is_told_as_kafka_does(request_: SyncGroupRequest, error: 
 
 
 def test_during_a_round_sync_says_so() -> None:
-    """And an empty group has no members at all."""
+    """An empty group answers that the member is unknown."""
     scene = Scene()
     leader, follower = scene.stable(Wish(), Wish())
     scene.ask(join_request(Wish(member_id=leader.member_id)))

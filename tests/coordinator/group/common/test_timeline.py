@@ -46,7 +46,7 @@ def test_what_clients_say_is_cut() -> None:
 
 
 def test_events_read_as_sentences() -> None:
-    """They are for people who look for a reason."""
+    """Operators read them to find the reason of a rebalance."""
     timeline = Timeline()
     moment = Moment(0.0, 0)
 

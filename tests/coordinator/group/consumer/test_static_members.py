@@ -95,7 +95,7 @@ def test_static_member_that_leaves_for_good_gives_up_its_place() -> None:
 
 
 def test_static_member_may_come_back_to_a_full_group() -> None:
-    """It counts already."""
+    """The member already counts towards the limit."""
     site = Site(settings=GroupSettings(consumer_max_size=1))
     site.ask(join("a", instance_id="one"))
     site.ask(beat("a", -2, instance_id="one"))

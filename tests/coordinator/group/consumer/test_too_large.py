@@ -82,7 +82,7 @@ def test_a_join_that_cannot_be_written_is_refused_and_nothing_else_happens() -> 
 
 
 def test_a_member_lives_on_while_its_topics_are_too_many() -> None:
-    """It has what it had; when the topics are fewer again the group goes on."""
+    """It keeps its assignment, and the group continues once the topics are fewer."""
     shard = Shard()
     shard.consumer(join("m"))
     before = list(shard.log)
@@ -166,7 +166,7 @@ def _padded(size_bytes: int) -> bytes:
 
 
 def test_targets_of_many_members_are_written_in_portions_and_any_of_them_may_be_the_last() -> None:
-    """A crash between two batches of a step must leave a group that goes on."""
+    """A crash between two batches of a step must leave a group that can continue."""
     limit_bytes = 600
     shard = Shard()
     shard.image = image_of({"t": 190})

@@ -194,7 +194,7 @@ def test_a_group_with_offsets_stays() -> None:
 
 @pytest.mark.parametrize("is_transactional", [True, False])
 def test_a_group_with_a_commit_on_its_way_stays(is_transactional: bool) -> None:
-    """It is about to have offsets."""
+    """The group is about to have offsets."""
     scene = scene_with(None)
     if is_transactional:
         scene.commit_in_transaction(7, 42)
@@ -208,7 +208,7 @@ def test_a_group_with_a_commit_on_its_way_stays(is_transactional: bool) -> None:
 
 
 def test_a_group_with_members_stays_without_offsets() -> None:
-    """It has just been founded."""
+    """The group is new."""
     scene = Scene()
     scene.groups[GROUP] = PlainGroup(has_settled_subscriptions=True)
 

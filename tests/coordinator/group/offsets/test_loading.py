@@ -98,7 +98,7 @@ def test_metadata_of_any_kind_is_taken_in(metadata: str) -> None:
 
 
 def test_records_about_groups_are_left_to_others() -> None:
-    """They follow each other in one log."""
+    """One log contains records about groups and offsets."""
     loading = OffsetLoading(OffsetLedger())
 
     assert not loading.replay(LogRecord(b"\0\2\0\1g", None))

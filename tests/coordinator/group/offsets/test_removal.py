@@ -76,7 +76,7 @@ def test_what_was_never_committed_costs_no_record() -> None:
 
 @pytest.mark.parametrize("is_overdue", [True, False])
 def test_a_deletion_that_is_not_committed_is_an_error(is_overdue: bool) -> None:
-    """The offset is still there, and the tool has to come again."""
+    """The offset is still there, and the tool has to retry."""
     scene = Scene()
     scene.commit(1)
     scene.settle()
@@ -92,7 +92,7 @@ def test_a_deletion_that_is_not_committed_is_an_error(is_overdue: bool) -> None:
 
 
 def test_a_commit_in_flight_is_deleted_with_the_rest() -> None:
-    """Its record stands before the tombstone: it would come back at the next load otherwise."""
+    """Its record precedes the tombstone; otherwise it would reappear at the next load."""
     scene = Scene()
     scene.commit(1)
     scene.delete("t", 0)
