@@ -1,1 +1,1 @@
-"""Groups whose members agree among themselves: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""Groups of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""

@@ -1,4 +1,4 @@
-"""What a classic group is at the moment: state, generation, and how the log has it."""
+"""Holds a classic group's state and current generation, and converts them to and from records."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ IN_A_GENERATION = (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STA
 
 
 class Generation:
-    """Of one group. ``topics``: what the members of this generation subscribe to, None where only
-    they know. ``has_record``: whether the log has one, which must be deleted with the group."""
+    """State and generation of one group.
+
+    ``topics`` is what its members subscribe to; None if only the members can decode their metadata.
+    ``has_record``: the log has a record of the group, to be deleted with the group."""
 
     def __init__(self, group_id: str, scope: GroupScope, roster: Roster) -> None:
         self.group_id = group_id
@@ -42,13 +44,13 @@ class Generation:
         self._scope = scope
 
     def move_to(self, state: ClassicGroupState) -> None:
-        """Be in another state from now on."""
+        """Enter another state; asserts that the transition is allowed."""
         assert may_follow(self.state, state), f"{self.state.value} before {state.value}"
         self.state = state
         self.state_since_wall_ms = self._scope.moment.wall_ms
 
     def next_generation(self) -> None:
-        """With those who are here; without anybody there is no protocol."""
+        """Start a generation of the current members; an empty group has no protocol."""
         self.generation_id = 1 if self.generation_id == INT32_MAX else self.generation_id + 1
         self.protocol_name = self.roster.select_protocol() if self.roster.members else None
         self.topics = self._subscribed_topics()
@@ -65,12 +67,12 @@ class Generation:
             found |= topics
         return frozenset(found)
 
-    # Telling.
+    # Responses.
 
     def current_answer(
         self, member: ClassicGroupMember, *, with_members: bool = False
     ) -> JoinGroupResponse:
-        """What JoinGroup tells that member about the generation; the list is for leaders."""
+        """The member's JoinGroup response; only the leader needs the list of members."""
         assert self.state in IN_A_GENERATION
         return JoinGroupResponse(
             generation_id=self.generation_id,
@@ -82,10 +84,10 @@ class Generation:
         )
 
     def listed_members(self) -> list[JoinGroupResponseMember]:
-        """What the leader assigns by, static members first.
+        """The members with their metadata for the leader's assignment, static members first.
 
-        Kafka promises no order; kafka-python's range strategy loses members where static and
-        dynamic ones take turns."""
+        Kafka promises no order; kafka-python's range strategy loses members if static and dynamic
+        members alternate."""
         name = self.protocol_name
         members = sorted(self.roster.members.values(), key=lambda one: not one.is_static)
         return [
@@ -94,14 +96,14 @@ class Generation:
         ]
 
     def note(self, kind: GroupEventKind, member_id: str, detail: str) -> None:
-        """For whoever asks later what happened."""
+        """Add an event to the group's timeline."""
         timeline, moment = self._scope.timeline, self._scope.moment
         timeline.note(moment, self.group_id, kind, member_id, self.generation_id, detail)
 
     # The log.
 
     def restore(self, value: GroupMetadataValue) -> None:
-        """The group is what its record says; the members are in the roster already."""
+        """Take over the state of a record; its members are in the roster already."""
         self.has_record = True
         self.generation_id = value.generation
         self.protocol_name = value.protocol
@@ -110,7 +112,7 @@ class Generation:
         self.topics = self._subscribed_topics()
 
     def record(self, assignments: Mapping[str, bytes]) -> LogRecord:
-        """The group as it is to be stored, with these assignments by member id."""
+        """The group's record, with these assignments by member id."""
         name, roster = self.protocol_name, self.roster
         value = GroupMetadataValue(
             protocol_type=roster.protocol_type or "",
@@ -126,6 +128,6 @@ class Generation:
         return group_record(self.group_id, value)
 
     def append(self, record: LogRecord, continuation: Continuation) -> None:
-        """Write the group's record."""
+        """Append the group's record to the log."""
         self.has_record = True
         self._scope.outbox.append([record], continuation)

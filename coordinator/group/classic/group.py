@@ -1,7 +1,7 @@
-"""One classic group: the place where its parts come together, and what others ask of it.
+"""One classic group: creates its parts, answers heartbeats and checks offset commits.
 
-States and what they answer: states.py. Rounds: rebalance.py. Requests: joining.py, syncing.py,
-leaving.py; a heartbeat, which comes a thousand times as often as all of them, is here.
+The states are in states.py, rebalances in rebalance.py, requests in joining.py, syncing.py and
+leaving.py. Heartbeat, a thousand times as frequent as the other requests, is handled here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GROUP_TYPE = "classic"
 
 
 class ClassicGroup:
-    """Lives in the shard's table from its first JoinGroup or record until it is deleted."""
+    """A classic group; in the shard's table from its first JoinGroup or record until deletion."""
 
     group_type = GROUP_TYPE
 
@@ -63,14 +63,14 @@ class ClassicGroup:
 
     @property
     def is_vacant(self) -> bool:
-        """Whether nothing would be missed if the group were not there."""
+        """Whether the group has neither members, nor pending members, nor a record."""
         is_empty = self.state is ClassicGroupState.EMPTY and not self.roster.pending
         return is_empty and not self.generation.has_record
 
     # Members.
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """A member shows that it lives, and hears whether to join again. HOT."""
+        """Extend the member's session; the error code tells whether it must rejoin. HOT."""
         generation = self.generation
         member = self.roster.members.get(request.member_id)
         if (
@@ -96,15 +96,14 @@ class ClassicGroup:
             return ErrorCode.ILLEGAL_GENERATION
         return error
 
-    # Committed offsets ask.
+    # Checks for committed offsets.
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool
     ) -> ErrorCode:
-        """Who assigns partitions by itself may commit while nobody is in the group (G-02).
+        """A consumer that assigns partitions itself may commit while the group is empty (G-02).
 
-        Producers before KIP-447 name no member; whether the group rebalances is not theirs to
-        know either."""
+        Producers before KIP-447 send no member id, and cannot know that the group rebalances."""
         state = self.state
         if epoch < 0 and state is ClassicGroupState.EMPTY:
             return ErrorCode.NONE
@@ -128,12 +127,12 @@ class ClassicGroup:
         return False
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Members of classic groups may always read."""
+        """NONE: members of classic groups may always fetch offsets."""
         del member_id, epoch
         return ErrorCode.NONE
 
     def is_subscribed(self, topic: str) -> bool:
-        """What only the clients understand counts as a subscription to everything."""
+        """Metadata that only the clients can decode counts as a subscription to every topic."""
         if self.protocol_type != PROTOCOL_TYPE or not self.roster.members:
             return False
         topics = self.generation.topics
@@ -169,7 +168,7 @@ class ClassicGroup:
     # The shard.
 
     def restore(self, value: GroupMetadataValue) -> None:
-        """Be what the log's record says; only for a group that was made a moment ago."""
+        """Take over the state of a record; only for a new group."""
         assert not self.generation.has_record
         roster = self.roster
         roster.protocol_type = value.protocol_type or None
@@ -194,7 +193,7 @@ class ClassicGroup:
 
     def on_deadline(self, rest: Hashable) -> None:
         if not isinstance(rest, ClassicTimer):
-            # Of a group of the other kind, which had the id before.
+            # The timer of a group of the other kind that had this id before.
             return
         if rest.kind == JOIN:
             self.rebalance.on_join_timer()

@@ -1,4 +1,4 @@
-"""Requests about classic groups: what is wrong with a request as such, and whom it is for."""
+"""Dispatches requests to the classic groups of a shard and validates group-independent fields."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.common.scope import GroupScope
 
 MembersRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
-# From version 6 on the wire allows longer names than records and older answers do (G-10).
+# From version 6 on a request allows longer names than records and older responses (G-10).
 NAME_BYTES_MAX = 1_024
 GROUP_ID_BYTES_MAX = 32_767
 
 
 class ClassicGroups:
-    """Those of one shard; ``groups`` has the other kind as well, which is not asked here."""
+    """The classic groups of one shard; ``groups`` also holds consumer groups, which it ignores."""
 
     def __init__(self, scope: GroupScope, groups: Groups) -> None:
         self._scope = scope
         self._groups = groups
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """The group, if it is one of these."""
+        """The group; None if there is none or it is not a classic group."""
         group = self._groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def ensure(self, group_id: str) -> ClassicGroup:
-        """The group, made if there is none."""
+        """The group, created if there is none."""
         group = self.find(group_id)
         if group is None:
             assert group_id not in self._groups
@@ -46,7 +46,7 @@ class ClassicGroups:
         return group
 
     def handle(self, request: MembersRequest, caller: RequestOrigin, ticket: Ticket) -> None:
-        """A request of a member, or of somebody who wants to be one."""
+        """Handle a request of a member or of a client that wants to join."""
         match request:
             case HeartbeatRequest():
                 response = HeartbeatResponse(error_code=self._heartbeat(request))
@@ -59,16 +59,16 @@ class ClassicGroups:
                 self._leave(request, caller, ticket)
 
     def replay(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        """Take in a group's record; None deletes the group."""
+        """Apply a group's record; None deletes the group."""
         if value is not None:
-            # Whatever was known of that id, of either kind, stands before this in the log.
+            # The record replaces any earlier state of that group id, of either kind.
             group = self._groups[group_id] = ClassicGroup(group_id, self._scope)
             group.restore(value)
         elif self.find(group_id) is not None:
             del self._groups[group_id]
 
     def drop_if_vacant(self, group_id: str) -> None:
-        """Forget a group that was made for somebody who never came."""
+        """Delete a group that was created for a client that never joined."""
         group = self.find(group_id)
         if group is not None and group.is_vacant:
             del self._groups[group_id]
@@ -91,7 +91,7 @@ class ClassicGroups:
         self.drop_if_vacant(request.group_id)
 
     def check_join(self, request: JoinGroupRequest) -> ErrorCode:
-        """What is wrong with the request by itself, whatever group it is for."""
+        """Check the fields of a JoinGroup that do not depend on the group."""
         if not request.group_id or len(request.group_id.encode()) > GROUP_ID_BYTES_MAX:
             return ErrorCode.INVALID_GROUP_ID
         settings = self._scope.settings

@@ -1,7 +1,7 @@
-"""JoinGroup: who is let in, and what a member that comes again is told.
+"""JoinGroup: admits new members and answers members that rejoin.
 
-A dynamic newcomer is first given its id (KIP-394), so that a lost answer leaves an id and not a
-ghost of a member. A static one takes the place of whoever held its instance id (KIP-345).
+A dynamic member first receives its id (KIP-394), so that a lost response leaves a pending id and
+not a ghost member. A static member replaces the holder of its instance id (KIP-345).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.join_group import JoinGroupRequest
 
 KNOWN_ID_REQUIRED_VERSION = 4
-# Ids that were given out and not used; a client that asks for ever must not fill the memory.
+# Ids that were assigned and not used; a client that keeps asking must not fill the memory.
 PENDING_MEMBERS_MAX = 10_000
-# Of the client id, which may have 32 KiB, in a member id, which must be written in as much.
+# A client id may take 32 KiB; so may the member id, which starts with part of it.
 CLIENT_ID_CHARACTERS_MAX = 255
 _NEW_ID_BYTES_MAX = 4 * CLIENT_ID_CHARACTERS_MAX + 40
 
 
 class Joining:
-    """JoinGroup of one group."""
+    """Handles JoinGroup for one group."""
 
     def __init__(
         self, scope: GroupScope, generation: Generation, rebalance: Rebalance, sessions: Sessions
@@ -51,7 +51,7 @@ class Joining:
         self._replacing = Replacing(scope, generation, rebalance, sessions)
 
     def handle(self, request: JoinGroupRequest, caller: RequestOrigin, ticket: Ticket) -> None:
-        """The request as such is sound: its group id, session timeout and the sizes of names."""
+        """Join the group. The caller has checked group id, session timeout and name lengths."""
         roster = self._roster
         member_id = request.member_id
         if not self._has_place(request):
@@ -78,8 +78,8 @@ class Joining:
     # Limits.
 
     def _has_place(self, request: JoinGroupRequest) -> bool:
-        """Whether group.max.size lets it in. Ids that were given out have a place already: else
-        many could be promised the last one (KAFKA-9844)."""
+        """Whether group.max.size admits the member. Pending ids have a reserved place: otherwise
+        several clients could be promised the last one (KAFKA-9844)."""
         roster, size_max = self._roster, self._scope.settings.max_size
         member_id = request.member_id or roster.static_id(request.group_instance_id)
         member = roster.members.get(member_id or "")
@@ -87,7 +87,7 @@ class Joining:
         if promised >= PENDING_MEMBERS_MAX:
             return False
         if self._generation.state is ClassicGroupState.PREPARING_REBALANCE:
-            # By those who have joined: of a group that is too large, the last to come have to go.
+            # Count the members that have joined: a group that is too large drops the last ones.
             is_there = member is not None and member.parked_join is not None
             return is_there or roster.parked_join_count + promised < size_max
         return member is not None or len(roster.members) + promised < size_max
@@ -103,7 +103,7 @@ class Joining:
             self._rebalance.maybe_complete()
 
     def _is_too_large(self, request: JoinGroupRequest, caller: RequestOrigin) -> bool:
-        """Whether the group's record could not be written with that subscription (G-10)."""
+        """Whether the group's record would exceed its limit with that subscription (G-10)."""
         names = (request.member_id, request.group_instance_id or "", *caller[:2])
         needed = entry_bytes(names, protocols_of(request)) + _NEW_ID_BYTES_MAX
         member_id = request.member_id or self._roster.static_id(request.group_instance_id)
@@ -116,7 +116,7 @@ class Joining:
         self._generation.note(GroupEventKind.REFUSED, request.member_id, error.name)
         self._scope.outbox.answer(ticket, refused_join(error, request.member_id))
 
-    # Newcomers.
+    # New members.
 
     def _join_without_id(
         self, request: JoinGroupRequest, caller: RequestOrigin, ticket: Ticket
@@ -158,7 +158,7 @@ class Joining:
             self._rebalance.on_newcomer()
         self._rebalance.go_on(f"{member_id} joined")
 
-    # Members that come again.
+    # Members that rejoin.
 
     def _join_again(
         self, member: ClassicGroupMember, request: JoinGroupRequest, join: ParkedJoin
@@ -166,21 +166,21 @@ class Joining:
         state = self._generation.state
         is_leader = member.member_id == self._roster.leader_id
         is_unchanged = member.protocols == protocols_of(request)
-        # A leader that joins again wants a round: it has seen topics change, for example.
+        # The leader rejoins to start a rebalance, for example when it has seen topics change.
         has_current = is_unchanged and (
             state is ClassicGroupState.COMPLETING_REBALANCE
             or (state is ClassicGroupState.STABLE and not is_leader)
         )
         if has_current:
-            # The answer was lost, or the member wants its assignment again.
+            # The response was lost, or the member needs its assignment again.
             self._sessions.extend(member)
             response = self._generation.current_answer(member, with_members=is_leader)
             self._scope.outbox.answer(join.ticket, response)
             return
         earlier = self._roster.take_join(member)
         if earlier is not None:
-            # A client that has given up its first request: only the second one is read by it.
-            # That code is the one every client comes again at, whatever its age.
+            # The client has given up its first request and reads only the second response.
+            # Clients of every age retry after this error code.
             response = refused_join(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, member.member_id)
             self._scope.outbox.answer(earlier.ticket, response)
         self._roster.update(member, request)
@@ -188,14 +188,14 @@ class Joining:
             self._sessions.extend(member)
         self._roster.park_join(member, join)
         if state is not ClassicGroupState.PREPARING_REBALANCE:
-            # That all come again in a round is no news, and would push out what is.
+            # Rejoining during a rebalance is expected; noting it would push out useful events.
             self._generation.note(GroupEventKind.REJOINED, member.member_id, _terms(request))
         changed = "as the leader" if is_leader else "with another subscription"
         self._rebalance.go_on(f"{member.member_id} joined again {changed}")
 
 
 def _terms(request: JoinGroupRequest) -> str:
-    """What it asks for and why, in words."""
+    """The timeouts and the reason of a JoinGroup, as text."""
     session_ms, rebalance_ms = request.session_timeout_ms, rebalance_timeout_ms(request)
     text = f"session timeout {session_ms} ms, rebalance timeout {rebalance_ms} ms"
     return f"{text}; {request.reason}" if request.reason else text

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, one or many, by their own will or an administrator's (KIP-345)."""
+"""LeaveGroup: removes members at their own or an administrator's request (KIP-345)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANY_MEMBERS_VERSION = 3
 def leave_response(
     request: LeaveGroupRequest, api_version: int, leave: Callable[[MemberIdentity], ErrorCode]
 ) -> LeaveGroupResponse:
-    """Let everybody leave whom the request names; before version 3 that is one."""
+    """Call ``leave`` for each member in the request; before version 3 that is one member."""
     if api_version < MANY_MEMBERS_VERSION:
         error = leave(MemberIdentity(member_id=request.member_id))
         return LeaveGroupResponse(error_code=error)
@@ -40,7 +40,7 @@ def leave_response(
 
 
 class MemberDeparture:
-    """LeaveGroup of one group."""
+    """Handles LeaveGroup for one group."""
 
     def __init__(self, generation: Generation, rebalance: Rebalance, sessions: Sessions) -> None:
         self._rebalance = rebalance
@@ -49,13 +49,13 @@ class MemberDeparture:
         self._sessions = sessions
 
     def handle(self, request: LeaveGroupRequest, api_version: int) -> LeaveGroupResponse:
-        """However many leave, one round follows."""
+        """Remove the members; one rebalance follows for all of them."""
         members_before = len(self._roster.members)
         response = leave_response(request, api_version, self._leave)
         if len(self._roster.members) < members_before:
             self._rebalance.go_on("members left")
         elif self._generation.state is ClassicGroupState.PREPARING_REBALANCE:
-            # Maybe it waited for an id that was given out.
+            # The rebalance may have waited only for the pending id.
             self._rebalance.maybe_complete()
         return response
 
@@ -63,7 +63,7 @@ class MemberDeparture:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         why = identity.reason or "it asked to"
         if not member_id:
-            # An administrator removes a static member by the name that it keeps.
+            # An administrator removes a static member by its instance id.
             member_id = self._roster.static_id(instance_id) or ""
         elif member_id in self._roster.pending:
             del self._roster.pending[member_id]

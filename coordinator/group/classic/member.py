@@ -1,4 +1,4 @@
-"""One member of a classic group, and the requests of its own that it waits for."""
+"""One member of a classic group and its parked requests."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 Protocols = tuple[tuple[str, bytes], ...]
 """Names with the member's metadata for each, most wanted first."""
 
-# What an entry of the group's record takes beside its strings and bytes, generously.
+# Upper bound of what a member's entry takes in the record beside its strings and bytes.
 _ENTRY_BYTES = 64
 
 
 class ParkedJoin(NamedTuple):
-    """A JoinGroup that is answered when the round is complete."""
+    """A JoinGroup request that is answered when the rebalance completes."""
 
     ticket: Ticket
     api_version: int
@@ -31,10 +31,10 @@ class ParkedJoin(NamedTuple):
 
 @dataclass(slots=True)
 class ClassicGroupMember:
-    """``is_new``: it has not been told its id yet, so it cannot show any sign of life.
+    """A member; ``is_new``: it does not know its id yet, so it cannot send heartbeats.
 
-    The session ends at ``session_deadline_ms``; the timer stands at ``armed_ms``, which is never
-    later. A heartbeat only moves the former: the timer, when it fires, looks there first."""
+    The session ends at ``session_deadline_ms``; its timer is set to ``armed_ms``, never later.
+    A heartbeat moves only the deadline; the timer checks it when it fires."""
 
     member_id: str
     instance_id: str | None
@@ -52,31 +52,31 @@ class ClassicGroupMember:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes of the group's record without its assignment, whichever protocol wins."""
+        """Its largest share of the group's record in bytes, without its assignment."""
         names = (self.member_id, self.instance_id or "", self.client_id, self.client_host)
         return entry_bytes(names, self.protocols)
 
     @property
     def is_static(self) -> bool:
-        """Whether it keeps its place over a restart (KIP-345)."""
+        """Whether it keeps its membership across a restart (KIP-345)."""
         return self.instance_id is not None
 
     @property
     def is_waiting_here(self) -> bool:
-        """Whether the coordinator owes it an answer, so that its silence says nothing."""
+        """Whether it waits for a response: silence then does not mean that it is gone."""
         return not self.is_new and (self.parked_join is not None or self.parked_sync is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it sent for that protocol."""
+        """Its metadata for that protocol; empty if it does not support it."""
         return next((data for name, data in self.protocols if name == protocol_name), b"")
 
     def vote(self, candidates: Container[str]) -> str | None:
-        """The one it likes best."""
+        """The candidate that it prefers; None if it supports none."""
         return next((name for name, _ in self.protocols if name in candidates), None)
 
 
 def topics_of(protocol_type: str | None, metadata: bytes) -> frozenset[str] | None:
-    """What a member subscribes to; None where only the clients understand the metadata."""
+    """The topics a member subscribes to; None if only clients can decode the metadata."""
     if protocol_type != PROTOCOL_TYPE:
         return None
     try:
@@ -87,18 +87,18 @@ def topics_of(protocol_type: str | None, metadata: bytes) -> frozenset[str] | No
 
 
 def entry_bytes(names: Iterable[str], protocols: Protocols) -> int:
-    """What a member with these names and protocols takes of its group's record at most."""
+    """The largest size in bytes of a member's entry in the group's record."""
     subscription = max((len(metadata) for _, metadata in protocols), default=0)
     return _ENTRY_BYTES + subscription + sum(len(name.encode()) for name in names)
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    """What the member supports."""
+    """The protocols that the member supports, in its order of preference."""
     return tuple((one.name, bytes(one.metadata)) for one in request.protocols)
 
 
 def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-    """Before version 1 the session timeout had to do for both (KIP-62)."""
+    """Its rebalance timeout; before version 1 the session timeout serves as both (KIP-62)."""
     if request.rebalance_timeout_ms < 0:
         return request.session_timeout_ms
     return request.rebalance_timeout_ms

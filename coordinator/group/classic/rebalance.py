@@ -1,9 +1,9 @@
-"""Rounds of a classic group: all members join, one generation is formed, all are assigned.
+"""Rebalances of a classic group: members join, a generation forms, members get assignments.
 
-A round begins with ``prepare``. It is complete when every member has joined, or at the join timer
-without the dynamic members that have not; the first round of an empty group instead waits for
-newcomers as long as they keep coming (KIP-134). Then every member has to ask for its assignment
-before the sync timer, or is removed as well (KAFKA-12890).
+A rebalance begins with ``prepare``. It completes when every member has joined, or at the join
+timer without the dynamic members that have not; the first rebalance of an empty group instead
+waits as long as new members keep joining (KIP-134). Then each member must send SyncGroup before
+the sync timer, or it is removed (KAFKA-12890).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.classic.sessions import Sessions
     from ottla.coordinator.group.common.scope import GroupScope
 
-# When all are away, and a client has asked for no time at all.
+# Used if all members are absent and have a rebalance timeout of 0.
 _RETRY_MS = 1_000
-# A sentence has room for these ids.
+# How many member ids an event's text lists.
 NAMED_MAX = 2
 
 
 class Rebalance:
-    """Of one group. ``pending_sync``: who has not asked for its assignment yet."""
+    """Runs the rebalances of one group. ``pending_sync``: members that have not sent SyncGroup."""
 
     def __init__(self, scope: GroupScope, generation: Generation, sessions: Sessions) -> None:
         self.roster = generation.roster
@@ -45,17 +45,17 @@ class Rebalance:
         self._has_newcomers = False
         self._remaining_ms = 0.0
 
-    # A round begins.
+    # A rebalance begins.
 
     def go_on(self, reason: str) -> None:
-        """Something about the members is different."""
+        """Start a rebalance, or re-check the current one, after a change of the members."""
         if self._generation.state is ClassicGroupState.PREPARING_REBALANCE:
             self.maybe_complete()
         else:
             self.prepare(reason)
 
     def prepare(self, reason: str) -> None:
-        """Call everybody back; whoever waits for an assignment of the old round joins again."""
+        """Start a rebalance; parked SyncGroup requests get REBALANCE_IN_PROGRESS."""
         self.refuse_syncs(ErrorCode.REBALANCE_IN_PROGRESS)
         self.pending_sync.clear()
         self._sessions.stop(SYNC)
@@ -76,7 +76,7 @@ class Rebalance:
             self._sessions.start(JOIN, self.roster.rebalance_timeout_ms)
 
     def _missing_members(self) -> str:
-        """Whom everybody else waits for: most often one whose application has stopped polling."""
+        """The members that have not rejoined: most often their application stopped polling."""
         members = self.roster.members.values()
         missing = [one.member_id for one in members if one.parked_join is None]
         named = ", ".join(missing[:NAMED_MAX])
@@ -84,11 +84,11 @@ class Rebalance:
         return f"{named}{more} to join again, at most {self.roster.rebalance_timeout_ms} ms"
 
     def on_newcomer(self) -> None:
-        """Somebody has come during the first round: more may be on their way."""
+        """Extend the first rebalance: more members may be about to join."""
         self._has_newcomers = True
 
     def maybe_complete(self) -> None:
-        """Complete the round if it waits for nobody. The first one waits for its timer."""
+        """Complete the rebalance if all have joined; the first one waits for its timer."""
         is_open = (
             self._generation.state is ClassicGroupState.PREPARING_REBALANCE
             and not self._is_first_round
@@ -97,7 +97,7 @@ class Rebalance:
             self.complete()
 
     def on_join_timer(self) -> None:
-        """The members have had their time."""
+        """Extend the first rebalance if members have joined, otherwise complete the rebalance."""
         assert self._generation.state is ClassicGroupState.PREPARING_REBALANCE
         if self._is_first_round and self._has_newcomers and self._remaining_ms > 0:
             delay_ms = self._scope.settings.initial_rebalance_delay_ms
@@ -114,20 +114,20 @@ class Rebalance:
     # The generation is formed.
 
     def complete(self) -> None:
-        """Go on with those who have joined."""
+        """Form a generation of the members that have joined."""
         assert self._generation.state is ClassicGroupState.PREPARING_REBALANCE
         roster = self.roster
         self._sessions.stop(JOIN)
         timeout_ms = roster.rebalance_timeout_ms
         missing = [one for one in roster.members.values() if one.parked_join is None]
         for member in missing:
-            # A static member is away for a while, and keeps its place for its session.
+            # An absent static member stays a member until its session ends.
             if not member.is_static:
                 why = f"it did not join again within the rebalance timeout of {timeout_ms} ms"
                 self.remove(member, GroupEventKind.REMOVED, why)
         self._is_first_round = False
         if roster.members and not roster.elect_leader():
-            # Only static members, all away. Their sessions will end, or one of them comes back.
+            # Only static members, all absent. Their sessions will end, or one of them rejoins.
             self._sessions.start(JOIN, max(timeout_ms, _RETRY_MS))
             return
         self._generation.next_generation()
@@ -139,8 +139,8 @@ class Rebalance:
     def _become_empty(self) -> None:
         self._generation.move_to(ClassicGroupState.EMPTY)
         self._generation.note(GroupEventKind.EMPTY, "", "")
-        # Should this record fail, an earlier generation comes back after a restart, and goes
-        # again as its members' sessions end.
+        # If this record is not written, a restart restores an earlier generation; it ends again
+        # when the sessions of its members end.
         self._generation.append(
             self._generation.record({}), Continuation(nothing, self._note_failure)
         )
@@ -151,7 +151,7 @@ class Rebalance:
         members = roster.members.values()
         chosen = f"leader {roster.leader_id}, protocol {self._generation.protocol_name}"
         self._generation.note(GroupEventKind.GENERATION, "", f"{counted(len(members))}, {chosen}")
-        # Before anybody is answered: all get the same list.
+        # Taken before the first response: all see the same list.
         listed = self._generation.listed_members()
         for member in members:
             join = roster.take_join(member)
@@ -169,13 +169,13 @@ class Rebalance:
     # The assignment.
 
     def on_synced(self, member_id: str) -> None:
-        """The member has asked for its assignment."""
+        """The member has sent SyncGroup."""
         self.pending_sync.pop(member_id, None)
         if not self.pending_sync:
             self._sessions.stop(SYNC)
 
     def on_sync_timer(self) -> None:
-        """Some have not asked for their assignment: they go, and their partitions with them."""
+        """Remove the members that have not sent SyncGroup and start a rebalance."""
         assert self._generation.state in IN_A_GENERATION
         timeout_ms = self.roster.rebalance_timeout_ms
         why = f"it did not ask for its assignment within the rebalance timeout of {timeout_ms} ms"
@@ -184,7 +184,7 @@ class Rebalance:
         self.prepare("members did not ask for their assignment")
 
     def become_stable(self, assignments: Mapping[str, bytes]) -> None:
-        """The assignment is stored: hand it out."""
+        """Set the assignments, which are in the log now, and enter Stable."""
         self._generation.move_to(ClassicGroupState.STABLE)
         self._generation.note(
             GroupEventKind.ASSIGNED, "", f"to {counted(len(self.roster.members))}"
@@ -193,13 +193,13 @@ class Rebalance:
             member.assignment = assignments.get(member.member_id, b"")
 
     def refuse_syncs(self, error: ErrorCode) -> None:
-        """Nobody gets an assignment now; sessions go on from here."""
+        """Answer every parked SyncGroup with the error; the members' sessions restart."""
         for member in self.roster.members.values():
             if self.refuse_sync(member, error):
                 self._sessions.extend(member)
 
     def refuse_sync(self, member: ClassicGroupMember, error: ErrorCode) -> bool:
-        """Answer the SyncGroup that is parked for the member, if one is."""
+        """Answer the member's parked SyncGroup; return whether there was one."""
         ticket, member.parked_sync = member.parked_sync, None
         if ticket is not None:
             self._scope.outbox.answer(ticket, refused_sync(error))
@@ -208,8 +208,8 @@ class Rebalance:
     # Members go.
 
     def remove(self, member: ClassicGroupMember, kind: GroupEventKind, why: str) -> None:
-        """Without a round: whoever calls this starts one. A client that is still there learns
-        from UNKNOWN_MEMBER_ID that it has to join as somebody new."""
+        """Remove a member; the caller starts the rebalance. A client that is still alive gets
+        UNKNOWN_MEMBER_ID and has to join as a new member."""
         join = self.roster.take_join(member)
         if join is not None:
             self._scope.outbox.answer(join.ticket, refused_join(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -220,7 +220,7 @@ class Rebalance:
         self._generation.note(kind, member.member_id, why)
 
     def die(self, error: ErrorCode) -> None:
-        """Answer everybody; nothing happens in this group any more."""
+        """Answer all parked requests with the error and enter Dead, the final state."""
         for member in self.roster.members.values():
             join = self.roster.take_join(member)
             if join is not None:

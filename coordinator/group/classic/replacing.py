@@ -1,8 +1,8 @@
-"""A static member's place goes to another process with the same instance id (KIP-345).
+"""Replaces a static member by a new process with the same instance id (KIP-345).
 
-The newest process has it, and the one before hears FENCED_INSTANCE_ID wherever it asks. While the
-group is stable and nothing else changes there is no rebalance: the new id is written to the log
-and told when it is there, so that no later coordinator fences the wrong one (hazard G-07).
+The newest process wins; the one before gets FENCED_INSTANCE_ID for every request. If the group is
+stable and nothing else changes there is no rebalance: the new id is written to the log and
+returned once it is committed, so that no later coordinator fences the wrong process (hazard G-07).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SKIP_ASSIGNMENT_VERSION = 9
 
 
 class _Change(NamedTuple):
-    """What was before, and the request that is answered when the record is there."""
+    """A replacement whose record is being written; ``join`` is answered when it is committed."""
 
     old_id: str
     new_id: str
@@ -40,7 +40,7 @@ class _Change(NamedTuple):
 
 
 class Replacing:
-    """Of one group."""
+    """Replaces static members of one group."""
 
     def __init__(
         self, scope: GroupScope, generation: Generation, rebalance: Rebalance, sessions: Sessions
@@ -59,7 +59,7 @@ class Replacing:
         caller: RequestOrigin,
         ticket: Ticket,
     ) -> None:
-        """The member is from now on the process that asks."""
+        """Give the membership to the process that sent this JoinGroup."""
         roster, generation = self._roster, self._generation
         join = ParkedJoin(ticket, caller.api_version)
         change = _Change(member.member_id, new_id, roster.leader_id or "", join)
@@ -71,7 +71,7 @@ class Replacing:
         self._sessions.begin(member)
         roster.park_join(member, join)
         generation.note(GroupEventKind.REPLACED, new_id, f"it was {change.old_id}")
-        # The subscription as such says little: it names the partitions the member had.
+        # The metadata as a whole always differs: it names the partitions that the member had.
         is_same = roster.select_protocol() == generation.protocol_name
         if (
             generation.state is ClassicGroupState.STABLE
@@ -80,7 +80,7 @@ class Replacing:
         ):
             self._store(member, change)
         else:
-            # Also in CompletingRebalance: the leader may be assigning to the old id already.
+            # In CompletingRebalance too: the leader may already be assigning to the old id.
             self._rebalance.go_on(f"{new_id} took the place of {change.old_id}")
 
     def _fence(self, member: ClassicGroupMember) -> None:
@@ -118,8 +118,8 @@ class Replacing:
         )
 
     def _take(self, member: ClassicGroupMember, change: _Change) -> bool:
-        """Whether the request is still to be answered here. In the meantime a round may have
-        begun, in which the member counts as joined; or yet another process has its place."""
+        """Take the parked JoinGroup; False if it is not to be answered here because a rebalance has
+        begun, in which the member counts as joined, or another process replaced it."""
         is_mine = member.parked_join is change.join and member.member_id == change.new_id
         if not is_mine or self._generation.state is not ClassicGroupState.STABLE:
             return False
@@ -134,10 +134,10 @@ class Replacing:
         is_leader = self._roster.leader_id == change.new_id
         response = self._generation.current_answer(member, with_members=can_skip and is_leader)
         if can_skip:
-            # It shall lead, and not assign now: nothing has changed (KIP-814).
+            # The leader must not assign now: nothing has changed (KIP-814).
             response.skip_assignment = is_leader
         else:
-            # An older client would assign if it knew that it leads.
+            # An older client would send an assignment if it knew that it leads.
             response.leader = change.old_leader
         self._scope.outbox.answer(change.join.ticket, response)
 
@@ -145,7 +145,7 @@ class Replacing:
         self._generation.note(GroupEventKind.WRITE_FAILED, change.new_id, error.name)
         if not self._refuse(member, change, error):
             return
-        # The log knows the old process only, which may still be there.
+        # The log knows only the old process, which may still be alive.
         self._rename(member, change.old_id)
         self._sessions.begin(member)
 

@@ -1,4 +1,4 @@
-"""Refusals that members of classic groups are answered with."""
+"""Error responses to JoinGroup and SyncGroup."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def refused_join(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """The id is the one to come again with; empty where there is none."""
+    """An error response; ``member_id`` is the id to rejoin with, empty for a new member."""
     return JoinGroupResponse(error_code=error, member_id=member_id)
 
 
 def refused_sync(error: ErrorCode) -> SyncGroupResponse:
-    """No assignment for now."""
+    """An error response without an assignment."""
     return SyncGroupResponse(error_code=error)

@@ -1,4 +1,4 @@
-"""Who is in a classic group: members, ids that were given out, leader and votes."""
+"""The members of a classic group, its pending member ids, its leader and the protocol vote."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Roster:
-    """``pending`` are ids that were given out and have not come back (KIP-394); they are no
-    members. The leader, while there are members, is one of them."""
+    """Members of one group. ``pending`` holds ids that were assigned and not used yet (KIP-394);
+    they are not members. While there are members, the leader is one of them."""
 
     def __init__(self) -> None:
         self.members: dict[str, ClassicGroupMember] = {}
@@ -25,27 +25,27 @@ class Roster:
         self.protocol_type: str | None = None
         self.leader_id: str | None = None
         self.parked_join_count = 0
-        # What all members take of the group's record, without their assignments.
+        # The members' share of the group's record in bytes, without their assignments.
         self.size_bytes = 0
         self._static_ids: dict[str, str] = {}
         self._supporters: Counter[str] = Counter()
 
     def static_id(self, instance_id: str | None) -> str | None:
-        """The member that holds the instance id now."""
+        """The id of the member with that instance id; None if there is none."""
         return None if instance_id is None else self._static_ids.get(instance_id)
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether the round waits for nobody."""
+        """Whether all members have joined the rebalance and no id is pending."""
         return self.parked_join_count == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The slowest member sets it; 0 without members."""
+        """The longest rebalance timeout of the members; 0 without members."""
         return max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
 
     def check(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether such a member is here, and no other process has taken its place (G-07)."""
+        """NONE if the member exists and no other process has its instance id (G-07)."""
         if instance_id is not None:
             holder = self._static_ids.get(instance_id)
             if holder is None:
@@ -57,7 +57,7 @@ class Roster:
     # Coming and going.
 
     def add(self, member: ClassicGroupMember, protocol_type: str) -> None:
-        """The first one decides what the group does, and leads it."""
+        """Add a member; the first one sets the group's protocol type and leads."""
         assert member.member_id not in self.members
         if not self.members:
             self.protocol_type = protocol_type
@@ -72,7 +72,7 @@ class Roster:
             self.leader_id = member.member_id
 
     def remove(self, member_id: str) -> ClassicGroupMember:
-        """Its parked requests have been answered before."""
+        """Remove a member whose parked requests have been answered."""
         member = self.members.pop(member_id)
         assert member.parked_join is None
         assert member.parked_sync is None
@@ -84,7 +84,7 @@ class Roster:
         return member
 
     def rename(self, member: ClassicGroupMember, new_id: str) -> None:
-        """The place of a static member goes to another process, leadership included."""
+        """Give a static member a new id; it keeps its leadership."""
         assert member.instance_id is not None
         old_id = member.member_id
         del self.members[old_id]
@@ -97,7 +97,7 @@ class Roster:
             self.leader_id = new_id
 
     def update(self, member: ClassicGroupMember, request: JoinGroupRequest) -> None:
-        """The member supports and wants from now on what the request says."""
+        """Take over protocols and timeouts from the request."""
         self._discount(member)
         member.protocols = protocols_of(request)
         member.rebalance_timeout_ms = rebalance_timeout_ms(request)
@@ -112,16 +112,16 @@ class Roster:
         self._supporters.subtract({name for name, _ in member.protocols})
         self.size_bytes -= member.size_bytes
 
-    # Joining the round.
+    # Joining the rebalance.
 
     def park_join(self, member: ClassicGroupMember, join: ParkedJoin) -> None:
-        """The member has joined this round."""
+        """Keep the member's JoinGroup until the rebalance completes."""
         assert member.parked_join is None
         member.parked_join = join
         self.parked_join_count += 1
 
     def take_join(self, member: ClassicGroupMember) -> ParkedJoin | None:
-        """Whoever takes it answers it."""
+        """Take the member's parked JoinGroup, which the caller must answer; None if none."""
         join = member.parked_join
         if join is not None:
             member.parked_join = None
@@ -129,7 +129,7 @@ class Roster:
         return join
 
     def elect_leader(self) -> bool:
-        """Make sure that a member that has joined leads; False where none has."""
+        """Ensure that the leader has joined; False if no member has."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.parked_join is not None:
             return True
@@ -141,13 +141,13 @@ class Roster:
     # Protocols.
 
     def supports(self, names: Iterable[str]) -> bool:
-        """Whether all members support one of them; true for a group without members."""
+        """Whether all members support one of the protocols; True without members."""
         count = len(self.members)
         return not count or any(self._supporters[name] == count for name in names)
 
     def select_protocol(self) -> str:
-        """Of those that all support, the one that most members like best; of equals, the one
-        that was voted for first."""
+        """The protocol with the most votes among those that all members support; on a tie the one
+        that got the first vote."""
         count = len(self.members)
         candidates = {name for name, number in self._supporters.items() if number == count}
         votes = Counter(member.vote(candidates) for member in self.members.values())

@@ -1,7 +1,7 @@
-"""The timers of a classic group. Each state and each member always has one that ends the waiting.
+"""The timers of a classic group: every state and every member has one that limits its waiting.
 
-A heartbeat is one addition: it moves the end of the session, not the timer. The timer comes when
-the session would have ended without that heartbeat, sees that it has not, and is set once more.
+A heartbeat costs one addition: it moves the session's deadline, not the timer. When the timer
+fires before the deadline, it is set again.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ SESSION = "session"
 JOIN = "join"
 SYNC = "sync"
 
-# A newcomer cannot send heartbeats before it knows its id, and nobody can tell whether a client
-# whose JoinGroup is parked is still there: it may have gone and come again under another id.
+# A new member cannot send heartbeats before it knows its id. Whether a client whose JoinGroup is
+# parked is still alive is unknown: it may have left and rejoined under another id.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 class ClassicTimer(NamedTuple):
-    """A group's part of a key in ``GroupScope.deadlines``; of the group itself without a member."""
+    """The part of a key in ``GroupScope.deadlines`` after the group id; no member: the group's."""
 
     kind: str
     member_id: str = ""
 
 
 class Sessions:
-    """Those of one group."""
+    """Sessions and timers of one group."""
 
     def __init__(self, group_id: str, scope: GroupScope) -> None:
         self._group_id = group_id
         self._scope = scope
 
     def begin(self, member: ClassicGroupMember) -> None:
-        """The member is here; a new one has the time that forming a group may take."""
+        """Start the member's session; that of a new member lasts until a rebalance must be over."""
         length_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         member.session_deadline_ms = self._scope.moment.now_ms + length_ms
         self._arm(member)
 
     def extend(self, member: ClassicGroupMember) -> None:
-        """The member has shown that it lives. HOT: every heartbeat comes here."""
+        """Restart the member's session. HOT: every heartbeat calls this."""
         deadline_ms = self._scope.moment.now_ms + member.session_timeout_ms
         member.session_deadline_ms = deadline_ms
         if deadline_ms < member.armed_ms:
             self._arm(member)
 
     def is_over(self, member: ClassicGroupMember) -> bool:
-        """The timer of the member has come: whether it means it. Otherwise it is set again."""
+        """Whether the session whose timer fired is over; if not, the timer is set again."""
         if member.is_waiting_here:
             self.extend(member)
         if member.session_deadline_ms <= self._scope.moment.now_ms:
@@ -60,20 +60,20 @@ class Sessions:
         return False
 
     def end(self, member_id: str) -> None:
-        """The member, or whoever was given the id, is not waited for any more."""
+        """Stop the timer of a member or a pending id."""
         self.stop(SESSION, member_id)
 
     def await_return(self, member_id: str, timeout_ms: int) -> None:
-        """Somebody was given the id and is to come again with it (KIP-394)."""
+        """Start the timer of a pending id, which a client must join with (KIP-394)."""
         self.start(SESSION, timeout_ms, member_id)
 
     def start(self, kind: str, timeout_ms: float, member_id: str = "") -> None:
-        """Set a timer, anew if it is running."""
+        """Set a timer; a running one is replaced."""
         deadline_ms = self._scope.moment.now_ms + timeout_ms
         self._scope.deadlines.set((self._group_id, ClassicTimer(kind, member_id)), deadline_ms)
 
     def stop(self, kind: str, member_id: str = "") -> None:
-        """The timer shall not come."""
+        """Cancel a timer."""
         self._scope.deadlines.cancel((self._group_id, ClassicTimer(kind, member_id)))
 
     def _arm(self, member: ClassicGroupMember) -> None:

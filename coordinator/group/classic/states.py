@@ -1,18 +1,18 @@
-"""The states of a classic group, and what each of them answers.
+"""The states of a classic group and their responses.
 
 | state | JoinGroup | SyncGroup | Heartbeat |
 |---|---|---|---|
 | Empty | opens the first round | UNKNOWN_MEMBER_ID | UNKNOWN_MEMBER_ID |
 | PreparingRebalance | parked | REBALANCE_IN_PROGRESS | REBALANCE_IN_PROGRESS |
-| CompletingRebalance | told again, or with a change a new round | parked | NONE |
-| Stable | the same, but from the leader always a new round | the assignment | NONE |
-| Dead | never asked: the shard has ended | | |
+| CompletingRebalance | answered again; with a change a rebalance | parked | NONE |
+| Stable | the same, but from the leader always a rebalance | the assignment | NONE |
+| Dead | none: the shard was unloaded | | |
 
-Empty ends when somebody joins; PreparingRebalance when all have joined, or at the join timer;
-CompletingRebalance when the assignment is stored, or at the sync timer; Stable when somebody
-comes, changes or goes.
-A member that stays silent is removed by its session, by the join timer or by the sync timer, so
-no state waits for anybody for ever (hazard G-06).
+Empty ends when a client joins; PreparingRebalance when all members have joined, or at the join
+timer; CompletingRebalance when the assignment is stored, or at the sync timer; Stable when a
+member joins, changes or leaves.
+A silent member is removed by its session, the join timer or the sync timer, so no state waits for
+a member without limit (hazard G-06).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from enum import Enum
 
 
 class ClassicGroupState(Enum):
-    """The values are Kafka's words in ListGroups and DescribeGroups."""
+    """The values are the names in ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -48,5 +48,5 @@ _MAY_FOLLOW = {
 
 
 def may_follow(state: ClassicGroupState, following: ClassicGroupState) -> bool:
-    """Whether a group may go from the one state to the other."""
+    """Whether the transition is allowed."""
     return following in _MAY_FOLLOW[state]

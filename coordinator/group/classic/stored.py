@@ -1,4 +1,4 @@
-"""A member as the record of its group in the offsets topic has it, in both directions."""
+"""Converts a member to its entry in the group's record in the offsets topic, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def stored_member(
     member: ClassicGroupMember, protocol_name: str | None, assignment: bytes
 ) -> MemberMetadata:
-    """Of its subscriptions only that for the chosen protocol is kept, as Kafka does."""
+    """The entry of a member; as in Kafka it has only the metadata for the chosen protocol."""
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
@@ -28,7 +28,7 @@ def stored_member(
 
 
 def members_of(value: GroupMetadataValue) -> list[ClassicGroupMember]:
-    """The members; where an old record has no rebalance timeout, the session's counts."""
+    """The members; an old record without rebalance timeout uses the session timeout."""
     return [
         ClassicGroupMember(
             member_id=one.member_id,

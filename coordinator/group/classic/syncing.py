@@ -1,7 +1,7 @@
-"""SyncGroup: the leader brings the assignment of its generation, everybody gets a part of it.
+"""SyncGroup: the leader sends the generation's assignment, and each member gets its part.
 
-The group's record is appended in the step that takes the assignment, and handed out when it is
-committed. If it cannot be written, the members learn it and another round begins.
+The call that receives the assignment appends the group's record; members get their parts when it
+is committed. If the write fails, they get the error and a rebalance begins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_GENERATION = -1
 
 
 class Syncing:
-    """SyncGroup of one group."""
+    """Handles SyncGroup for one group."""
 
     def __init__(
         self, scope: GroupScope, generation: Generation, rebalance: Rebalance, sessions: Sessions
@@ -41,11 +41,11 @@ class Syncing:
         self._generation = generation
         self._roster = rebalance.roster
         self._sessions = sessions
-        # The generation whose assignment is on its way to the log.
+        # The generation whose assignment is being written.
         self._stored_generation = NO_GENERATION
 
     def handle(self, request: SyncGroupRequest, ticket: Ticket) -> None:
-        """Answer or park it."""
+        """Answer the request, or park it until the assignment is committed."""
         error = self._check(request)
         if error is not ErrorCode.NONE:
             self._generation.note(
@@ -59,11 +59,11 @@ class Syncing:
         if self._generation.state is ClassicGroupState.STABLE:
             self._answer(member, ticket)
             return
-        # A client that has given up its first request reads only the second one's answer.
+        # A client that has given up its first request reads only the second response.
         self._rebalance.refuse_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
         member.parked_sync = ticket
         is_leader = member.member_id == self._roster.leader_id
-        # The leader's repeated request brings nothing new: the first is being written.
+        # A repeated request of the leader adds nothing: the first one is being written.
         if is_leader and self._stored_generation != self._generation.generation_id:
             self._store(member, request)
 
@@ -79,7 +79,7 @@ class Syncing:
         if request.protocol_type is not None and request.protocol_type != roster.protocol_type:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         name = generation.protocol_name
-        # A newly founded group has none yet, and calls for joining below.
+        # A new group has no protocol yet; the check of its state below asks the member to join.
         if name is not None and request.protocol_name is not None and request.protocol_name != name:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if generation.state is ClassicGroupState.PREPARING_REBALANCE:
@@ -94,7 +94,7 @@ class Syncing:
         )
         self._scope.outbox.answer(ticket, response)
 
-    # The leader's.
+    # The leader's assignment.
 
     def _store(self, leader: ClassicGroupMember, request: SyncGroupRequest) -> None:
         assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
@@ -102,7 +102,7 @@ class Syncing:
         size_bytes = len(record.key) + len(record.value or b"")
         limit_bytes = self._scope.settings.max_record_bytes
         if size_bytes > limit_bytes:
-            # Before anything has changed, and to the one who can do something about it (G-10).
+            # Refused before anything changes, so that the leader can send a smaller one (G-10).
             why = f"the assignment takes {size_bytes} bytes, and {limit_bytes} can be stored"
             self._generation.note(GroupEventKind.REFUSED, leader.member_id, why)
             self._rebalance.refuse_sync(leader, ErrorCode.MESSAGE_TOO_LARGE)
@@ -120,12 +120,12 @@ class Syncing:
         )
 
     def _is_current(self, generation_id: int) -> bool:
-        """Whether nobody has started another round in the meantime."""
+        """Whether that generation still waits for its assignment."""
         is_awaited = self._generation.state is ClassicGroupState.COMPLETING_REBALANCE
         return is_awaited and generation_id == self._generation.generation_id
 
     def _end(self, generation_id: int) -> bool:
-        """The outcome is known; whether it still matters."""
+        """End the write; return whether its generation still waits for the assignment."""
         if self._stored_generation == generation_id:
             self._stored_generation = NO_GENERATION
         return self._is_current(generation_id)
@@ -147,6 +147,6 @@ class Syncing:
             self._rebalance.prepare(f"the assignment could not be stored: {error.name}")
 
     def _on_overdue(self, generation_id: int) -> None:
-        # The members come again in this generation, and wait for what was written already.
+        # The members retry in this generation and get the assignment once it is committed.
         if self._is_current(generation_id):
             self._rebalance.refuse_syncs(ErrorCode.COORDINATOR_NOT_AVAILABLE)

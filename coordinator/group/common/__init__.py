@@ -1,1 +1,1 @@
-"""What both kinds of groups share. Pure."""
+"""State, settings and records that classic and consumer groups share. Pure."""

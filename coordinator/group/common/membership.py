@@ -1,4 +1,4 @@
-"""What committed offsets and the shard ask of a group, whichever kind it is."""
+"""The interface of a group, classic or consumer, for committed offsets and the shard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Group(Protocol):
-    """One group, alive in memory."""
+    """One group in memory."""
 
     group_id: str
 
@@ -22,60 +22,59 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """As Kafka writes it in ListGroups and the descriptions."""
+        """The state's name in ListGroups and in group descriptions."""
 
     @property
     def protocol_type(self) -> str | None:
-        """What the members do together: ``consumer``, ``connect``; None before the first one."""
+        """``consumer``, ``connect`` or another type; None before the first member."""
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool
     ) -> ErrorCode:
-        """Whether that member may commit in that generation (KIP-848: member epoch); -1 and an
-        empty id is an application that assigns by itself. NONE or the code to answer (G-02).
+        """NONE, or the error code if that member may not commit in that generation (KIP-848:
+        member epoch). -1 and an empty id: a consumer that assigns partitions itself (G-02).
 
-        A commit that is let through counts as a sign of life."""
+        An accepted commit extends the member's session."""
 
     def needs_member_epochs(self, member_id: str) -> bool:
-        """Whether that is a member of the KIP-848 protocol, which has to commit with OffsetCommit 9
-        or later."""
+        """Whether that member uses the KIP-848 protocol, which requires OffsetCommit 9 or later."""
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Whether OffsetFetch 9 with that member and epoch may be answered."""
+        """NONE, or the error code for an OffsetFetch 9 with that member and epoch."""
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a living member consumes the topic, so that its offsets must stay."""
+        """Whether a member consumes the topic, so that its offsets must stay."""
 
     def check_delete(self) -> ErrorCode:
-        """NONE where the group may be deleted: NON_EMPTY_GROUP while somebody is in it."""
+        """NONE if the group may be deleted; NON_EMPTY_GROUP while it has members."""
 
     def check_offset_delete(self) -> ErrorCode:
-        """NONE where ``is_subscribed`` tells which offsets may go; NON_EMPTY_GROUP where members
-        are there whose topics nobody knows, as with Kafka Connect (KIP-496)."""
+        """NONE if ``is_subscribed`` decides which offsets may be deleted; NON_EMPTY_GROUP if it has
+        members with unknown topics, as with Kafka Connect (KIP-496)."""
 
     def tombstones(self) -> Iterable[LogRecord]:
-        """The records that delete the group's own state (its offsets not among them)."""
+        """The records that delete the group's own state, without its offsets."""
 
     @property
     def empty_since_wall_ms(self) -> int | None:
-        """Since when nobody is in it; None while somebody is, or a rebalance goes on (G-01).
+        """Since when the group has no members; None while it has any or rebalances (G-01).
 
-        0 for a group that never had members, a simple one: each of its offsets counts from its
-        own commit. So it may be wherever the log does not tell."""
+        0 for a group that never had members: each of its offsets expires by its own commit time.
+        Also 0 if the log does not have the time."""
 
     @property
     def has_settled_subscriptions(self) -> bool:
-        """Whether members are there, no rebalance goes on, and ``is_subscribed`` knows all their
-        topics: committed offsets of other topics may then expire (KIP-211)."""
+        """Whether it has members, does not rebalance, and ``is_subscribed`` knows all their topics:
+        committed offsets of other topics may then expire (KIP-211)."""
 
     def on_unload(self, error: ErrorCode) -> None:
-        """The shard ends here: answer everybody who waits in this group."""
+        """The shard is unloaded: answer all waiting requests of this group with the error."""
 
     def on_loaded(self, moment: Moment) -> None:
-        """All records are read: every session starts anew from now (G-08)."""
+        """All records are read: every session starts from now (G-08)."""
 
     def on_deadline(self, rest: Hashable) -> None:
-        """A deadline of this group has come; ``rest`` is its key without the group id."""
+        """A deadline of this group is due; ``rest`` is its key without the group id."""
 
 
 Groups = dict[str, Group]

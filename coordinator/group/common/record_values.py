@@ -1,9 +1,8 @@
-"""The values of ``__consumer_offsets``, every version, as Kafka declares them.
+"""The values of ``__consumer_offsets`` in all versions, as Kafka declares them.
 
-Offset commits and classic groups have versions; 4 of both is flexible and never written here, so
-that an older coordinator can take over. The records of KIP-848 are flexible from their version 0
-and grow by tagged fields alone (KIP-915). What a key looks like, and which value belongs to which:
-records.py.
+Offset commits and classic groups have versions; the flexible version 4 of both is never written,
+so that an older coordinator can take over. The records of KIP-848 are flexible from their version
+0 and grow only by tagged fields (KIP-915). The keys, and the value type of each, are in records.py.
 """
 
 from ottla.protocol.ids import Uuid
@@ -46,7 +45,7 @@ class MemberMetadata:
 
 @message("0-4", flexible="4+")
 class GroupMetadataValue:
-    """A classic group; the state's timestamp is wall clock milliseconds."""
+    """A classic group; ``current_state_timestamp`` is wall clock milliseconds."""
 
     protocol_type: str = string()
     generation: int = int32()
@@ -78,7 +77,7 @@ class TopicMetadata:
 
 @message("0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue:
-    """Read only: the metadata hash of the group has replaced it (KIP-1101)."""
+    """Read only: the group's metadata hash has replaced it (KIP-1101)."""
 
     topics: list[TopicMetadata] = array(TopicMetadata)
 
@@ -91,7 +90,7 @@ class ClassicProtocol:
 
 @struct
 class ClassicMemberMetadata:
-    """Of a member that speaks the classic protocol inside a consumer group."""
+    """A member of a consumer group that speaks the classic protocol."""
 
     session_timeout_ms: int = int32()
     supported_protocols: list[ClassicProtocol] = array(ClassicProtocol)
@@ -131,7 +130,7 @@ class ConsumerGroupTargetAssignmentMemberValue:
 
 @struct
 class CurrentTopicPartitions:
-    """The epochs, one for each partition, are those at which the member got them."""
+    """``assignment_epochs``: the epoch at which the member got each partition."""
 
     topic_id: Uuid = uuid()
     partitions: list[int] = array(WireType.INT32)
@@ -149,7 +148,7 @@ class ConsumerGroupCurrentMemberAssignmentValue:
 
 @message("0", flexible="0+")
 class ConsumerGroupRegularExpressionValue:
-    """The topics that an expression matched, at that version of the cluster's metadata."""
+    """The topics that a regular expression matched at that version of the cluster's metadata."""
 
     topics: list[str] = array(WireType.STRING)
     version: int = int64()

@@ -1,9 +1,9 @@
-"""Keys and values of ``__consumer_offsets``: bytes to values and back.
+"""Encodes and decodes keys and values of ``__consumer_offsets``.
 
 Both start with an int16: the kind of record in a key, the version in a value; a null value is a
-tombstone. A kind or version that nobody here knows comes from a newer broker and is passed over:
-a coordinator that refused to load would take all its groups down. What cannot be read is passed
-over too, and counted. The layouts of values are in record_values.py.
+tombstone. A record of an unknown kind or version comes from a newer broker and is skipped:
+a coordinator that refused to load would take all its groups down. Corrupt records are skipped
+and counted. The layouts of values are in record_values.py.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ RecordValue = (
 
 
 class RecordKind(IntEnum):
-    """What a record is about: the int16 its key starts with, and in brackets the rest of it."""
+    """The kind of a record: the first int16 of its key; comments show the rest of the key."""
 
-    # [group, topic, partition]; nobody has written the first one for ten years.
+    # [group, topic, partition]; no broker has written the first one for ten years.
     LEGACY_OFFSET_COMMIT = 0
     OFFSET_COMMIT = 1
     # [group]
@@ -68,7 +68,7 @@ class RecordKind(IntEnum):
 
 
 class RecordKey(NamedTuple):
-    """``name`` is the topic, the member id or the regular expression, as the kind has it."""
+    """``name`` is the topic, the member id or the regular expression, depending on the kind."""
 
     kind: RecordKind
     group_id: str
@@ -77,7 +77,7 @@ class RecordKey(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """What a commit stored; -1 is no leader epoch, and no time of its own to expire at."""
+    """A stored commit; -1 stands for no leader epoch, and for no explicit expiry time."""
 
     offset: int
     leader_epoch: int
@@ -87,7 +87,7 @@ class CommittedOffset(NamedTuple):
 
 
 class GroupRecord(NamedTuple):
-    """One record that was understood; without a value it deletes what its key names."""
+    """A decoded record; a value of None deletes what the key names."""
 
     key: RecordKey
     value: RecordValue | None
@@ -107,7 +107,7 @@ VALUE_OF_KIND: dict[RecordKind, type[RecordValue]] = {
     RecordKind.CONSUMER_GROUP_REGULAR_EXPRESSION: ConsumerGroupRegularExpressionValue,
 }
 KIND_OF_VALUE = {declared: kind for kind, declared in VALUE_OF_KIND.items()}
-# Version 3 of offsets and classic groups: every broker since 2.1 reads it.
+# Offsets and classic groups: version 3, which every broker since 2.1 reads.
 WRITTEN_VERSIONS: dict[type, int] = {OffsetCommitValue: 3, GroupMetadataValue: 3}
 
 _KINDS = {int(kind): kind for kind in RecordKind}
@@ -129,7 +129,7 @@ _EXPIRING_OFFSET_VERSION = 1
 
 
 def encode_key(kind: RecordKind, group_id: str, name: str = "", partition: int = -1) -> bytes:
-    """The key of a record. Raises ValueError for a name that no key can hold."""
+    """The key of a record. Raises ValueError for a name longer than a key can hold."""
     key = _INT16.pack(kind) + _string(group_id)
     if kind in _OFFSET_KINDS:
         return key + _string(name) + _INT32.pack(partition)
@@ -137,9 +137,9 @@ def encode_key(kind: RecordKind, group_id: str, name: str = "", partition: int =
 
 
 def decode_key(key: bytes) -> RecordKey | None:
-    """What a key names; None for a kind that is not known here. Raises RemoteProtocolError.
+    """The decoded key; None for an unknown kind. Raises RemoteProtocolError.
 
-    Both kinds of offset commits come out as OFFSET_COMMIT."""
+    Both kinds of offset commits are returned as OFFSET_COMMIT."""
     if len(key) < _INT16.size:
         raise RemoteProtocolError(f"a key of {len(key)} bytes")
     kind = _KINDS.get(_INT16.unpack_from(key)[0])
@@ -164,14 +164,14 @@ def decode_key(key: bytes) -> RecordKey | None:
 
 
 def encode_value(value: RecordValue, version: int | None = None) -> bytes:
-    """The bytes of a value, in the version that is written unless told. Raises ValueError."""
+    """The bytes of a value; ``version`` defaults to the written version. Raises ValueError."""
     if version is None:
         version = WRITTEN_VERSIONS.get(type(value), 0)
     return _INT16.pack(version) + encode(value, version)
 
 
 def decode_value(kind: RecordKind, value: bytes) -> RecordValue | None:
-    """The value of a key of that kind; None for a version that is not known here.
+    """The value for a key of that kind; None for an unknown version.
 
     Raises RemoteProtocolError."""
     if len(value) < _INT16.size:
@@ -184,7 +184,7 @@ def decode_value(kind: RecordKind, value: bytes) -> RecordValue | None:
 
 
 def decode_record(record: LogRecord, skipped: Skipped) -> GroupRecord | None:
-    """A record as it was read from the log; None, and counted, where it has to be passed over."""
+    """A record of the log, decoded; None, and counted in ``skipped``, if it must be skipped."""
     try:
         key = decode_key(record.key)
         value = None
@@ -200,21 +200,21 @@ def decode_record(record: LogRecord, skipped: Skipped) -> GroupRecord | None:
 
 
 def group_record(group_id: str, value: RecordValue, name: str = "") -> LogRecord:
-    """The record that stores something of a group; ``name`` as the key of its kind has it."""
+    """The record that stores a value for a group; ``name`` as in the key of its kind."""
     assert not isinstance(value, OffsetCommitValue), "has a partition: see offset_record"
     return LogRecord(encode_key(KIND_OF_VALUE[type(value)], group_id, name), encode_value(value))
 
 
 def group_tombstone(kind: RecordKind, group_id: str, name: str = "") -> LogRecord:
-    """The record that deletes something of a group."""
+    """The record that deletes a value of a group."""
     return LogRecord(encode_key(kind, group_id, name), None)
 
 
 def encode_offset(committed: CommittedOffset) -> bytes:
-    """The value of an offset commit. Raises ValueError for metadata that none can hold.
+    """The value of an offset commit. Raises ValueError if the metadata is too long.
 
-    One with an expiry of its own takes version 1, the only one that stores that; it comes from
-    requests that are older than leader epochs."""
+    A commit with an explicit expiry takes version 1, the only one that stores it; it comes from
+    requests older than leader epochs."""
     offset, leader_epoch, metadata, commit_wall_ms, expire_wall_ms = committed
     if expire_wall_ms != -1:
         value = OffsetCommitValue(offset, -1, metadata, commit_wall_ms, expire_wall_ms)
@@ -227,9 +227,9 @@ def encode_offset(committed: CommittedOffset) -> bytes:
 
 
 def is_plain_offset(value: bytes) -> bool:
-    """Whether a value is surely a well-formed offset commit of today: by far the most are.
+    """Whether a value certainly is a well-formed offset commit of version 3, as most are.
 
-    HOT when loading; what it does not vouch for takes the long way through ``decode_offset``."""
+    HOT when loading; all other values take the slow path of ``decode_offset``."""
     size = len(value) - _OFFSET_VALUE_BYTES
     if size == 0:
         return value[:2] == b"\0\3" and value[14:16] == b"\0\0"
@@ -239,7 +239,7 @@ def is_plain_offset(value: bytes) -> bool:
 
 
 def decode_offset(value: bytes) -> CommittedOffset | None:
-    """What a commit stored; None for a version that is not known. Raises RemoteProtocolError."""
+    """The stored commit; None for an unknown version. Raises RemoteProtocolError."""
     if is_plain_offset(value):
         _, offset, leader_epoch, size = _OFFSET_VALUE.unpack_from(value)
         metadata = str(value[16 : 16 + size], "ascii") if size else ""

@@ -1,4 +1,4 @@
-"""What all groups of one shard share."""
+"""State and settings that all groups of one shard share."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _BEFORE_ALL = Moment(0.0, 0)
 
 @dataclass(slots=True)
 class GroupScope:
-    """``new_id`` draws a random member id suffix, a UUID as text.
+    """One per shard. ``new_id`` returns a random suffix for a member id, a UUID as text.
 
-    Keys of ``deadlines`` are (group id, anything the group understands); the shard hands an
-    expired key to that group's ``on_deadline(rest)``, and those of the group id "", which no
-    group with members can have, to the committed offsets. ``moment`` is that of the call the
-    shard is in. Whoever changed its memory before its records were written sets ``must_reload``
-    when they were not: what is in memory is then not what is in the log.
+    Keys of ``deadlines`` are (group id, a key of the group). The shard passes a due key to that
+    group's ``on_deadline(rest)``, and keys of the group id "", which no group with members can
+    have, to the committed offsets. ``moment`` is that of the shard's current call. Code that
+    changes its memory before its records are written sets ``must_reload`` if the write fails,
+    because memory and log then differ.
 
-    ``batch_limit`` tells what the log takes as one batch, ``own_times`` what counts for a group
-    that has settings of its own, both as they are set at that moment."""
+    ``batch_limit`` returns the current size limit of a batch in the log, ``own_times`` the current
+    settings of a group that overrides the broker's."""
 
     settings: GroupSettings
     new_id: Callable[[], str]
@@ -45,17 +45,17 @@ class GroupScope:
 
     @property
     def batch_bytes_max(self) -> int:
-        """The largest batch that may be appended now."""
+        """The size limit of a batch that is appended now."""
         limit = self.batch_limit
         return self.settings.max_record_bytes if limit is None else limit()
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """Silence after which a KIP-848 member leaves that group. HOT."""
+        """How long a KIP-848 member of that group may be silent before it is removed. HOT."""
         own = self.own_times(group_id) if self.own_times is not None else None
         return self.settings.consumer_session_timeout_ms if own is None else own.session_timeout_ms
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """Time between heartbeats that KIP-848 members of that group are given. HOT."""
+        """The heartbeat interval for KIP-848 members of that group. HOT."""
         own = self.own_times(group_id) if self.own_times is not None else None
         settings = self.settings
         return settings.consumer_heartbeat_interval_ms if own is None else own.heartbeat_interval_ms

@@ -1,4 +1,4 @@
-"""Of the broker's settings, those that the group coordinator decides by; Kafka's names."""
+"""The broker settings of the group coordinator, with Kafka's names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ INT32_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Times in milliseconds. ``offsets_retention_ms`` counts from when a group became empty."""
+    """Times in milliseconds; ``offsets_retention_ms`` counts from when a group became empty."""
 
     initial_rebalance_delay_ms: int = 3_000
     min_session_timeout_ms: int = 6_000

@@ -1,8 +1,8 @@
-"""What happened in each group, for whoever asks why a consumer waits, left or loops.
+"""Records events of each group, to explain why a consumer waits, left or keeps rejoining.
 
-Kept in memory only, and little of it: the last events of each group, and of all groups together
-no more than a bound, for which the groups that were quiet longest give way. A heartbeat is no
-event. Sentences are made when somebody reads them, so that noting one stays cheap.
+Kept in memory only and bounded: the last events of each group, and a limit for all groups together,
+at which the groups without events for longest lose theirs. A heartbeat is not an event. Texts are
+formatted when they are read, so that noting an event stays cheap.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DETAIL_CHARACTERS_MAX = 255
 
 
 class GroupEventKind(Enum):
-    """The beginning of the sentence; ``{member}`` is the member's id."""
+    """The value is the beginning of the event's text; ``{member}`` is the member's id."""
 
     ID_GIVEN = "{member} asked to join and was given its id"
     JOINED = "{member} joined"
@@ -46,12 +46,12 @@ class GroupEventKind(Enum):
 
 
 def counted(members: int) -> str:
-    """A number of members, in words."""
+    """A number of members, as text."""
     return f"{members} member{'' if members == 1 else 's'}"
 
 
 class Event(NamedTuple):
-    """``epoch`` is the generation, or with KIP-848 the group's epoch; -1 where it has none."""
+    """``epoch`` is the generation, with KIP-848 the group epoch; -1 if there is none."""
 
     wall_ms: int
     group_id: str
@@ -62,7 +62,7 @@ class Event(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """For people; the time is not in it."""
+        """The event as text, without its time."""
         text = self.kind.value.format(member=self.member_id or "somebody")
         if self.epoch >= 0:
             text += f" (generation {self.epoch})"
@@ -78,7 +78,7 @@ class Timeline:
         assert 0 < events_of_group_max <= events_max
         self._events_of_group_max = events_of_group_max
         self._events_max = events_max
-        # In the order in which the groups were last written to.
+        # Ordered by each group's last event.
         self._groups: dict[str, deque[Event]] = {}
         self._count = 0
 
@@ -94,8 +94,8 @@ class Timeline:
         epoch: int = -1,
         detail: str = "",
     ) -> None:
-        """Something happened. The detail names the timer and its length, the code or the reason
-        a client gave; what is too long of it is cut (hazard G-10)."""
+        """Add an event. The detail names a timer and its length, an error code or the reason that
+        a client gave; it is truncated to its limit (hazard G-10)."""
         events = self._groups.pop(group_id, None)
         if events is None:
             events = deque()
@@ -114,5 +114,5 @@ class Timeline:
                 del self._groups[quietest]
 
     def of_group(self, group_id: str) -> list[Event]:
-        """What is still known of a group, oldest first; of one that is gone as well."""
+        """The remaining events of a group, oldest first; also of a deleted group."""
         return list(self._groups.get(group_id, ()))
