@@ -1,1 +1,1 @@
-"""Groups that the broker assigns for (KIP-848): one heartbeat, reconciled step by step."""
+"""Groups of the KIP-848 protocol, whose members are assigned by the broker through heartbeats."""

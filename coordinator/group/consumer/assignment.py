@@ -1,4 +1,4 @@
-"""Partitions by topic id: how assignments are held, compared, written and read.
+"""Sets of partitions by topic id, with set operations and conversions.
 
 An assignment never has a topic without partitions, so that equal ones compare equal.
 """
@@ -19,14 +19,14 @@ NOTHING: Assignment = MappingProxyType({})
 
 
 class TopicPartitions(Protocol):
-    """How every message and record lists the partitions of one topic."""
+    """The fields with which messages and records list the partitions of one topic."""
 
     topic_id: Uuid
     partitions: list[int]
 
 
 def assignment_of(listed: Sequence[TopicPartitions]) -> Assignment:
-    """What a message or record lists."""
+    """The assignment that a message or record lists."""
     found: dict[Uuid, frozenset[int]] = {}
     for entry in listed:
         if entry.partitions:
@@ -43,19 +43,19 @@ def from_pairs(pairs: Iterable[tuple[Uuid, int]]) -> Assignment:
 
 
 def pairs_of(assignment: Assignment) -> Iterator[tuple[Uuid, int]]:
-    """Every partition, in a fixed order."""
+    """All partitions, sorted."""
     for topic_id in sorted(assignment):
         for partition in sorted(assignment[topic_id]):
             yield topic_id, partition
 
 
 def listed(assignment: Assignment) -> list[tuple[Uuid, list[int]]]:
-    """Topics and their partitions in a fixed order, as they are written."""
+    """Topics with their partitions, sorted, as messages and records list them."""
     return [(topic_id, sorted(assignment[topic_id])) for topic_id in sorted(assignment)]
 
 
 def intersection(left: Assignment, right: Assignment) -> Assignment:
-    """What is in both."""
+    """The partitions that are in both."""
     return {
         topic_id: both
         for topic_id, partitions in left.items()
@@ -64,7 +64,7 @@ def intersection(left: Assignment, right: Assignment) -> Assignment:
 
 
 def difference(left: Assignment, right: Assignment) -> Assignment:
-    """What is in the left one only."""
+    """The partitions that are only in the left one."""
     return {
         topic_id: rest
         for topic_id, partitions in left.items()
@@ -73,7 +73,7 @@ def difference(left: Assignment, right: Assignment) -> Assignment:
 
 
 def union(left: Assignment, right: Assignment) -> Assignment:
-    """What is in either."""
+    """The partitions that are in either."""
     together = dict(left)
     for topic_id, partitions in right.items():
         together[topic_id] = together.get(topic_id, frozenset()) | partitions
@@ -81,12 +81,12 @@ def union(left: Assignment, right: Assignment) -> Assignment:
 
 
 def is_subset(left: Assignment, right: Assignment) -> bool:
-    """Whether the left one has nothing that the right one has not."""
+    """Whether every partition of the left one is in the right one."""
     return all(
         partitions <= right.get(topic_id, frozenset()) for topic_id, partitions in left.items()
     )
 
 
 def size_of(assignment: Assignment) -> int:
-    """How many partitions."""
+    """The number of partitions."""
     return sum(map(len, assignment.values()))

@@ -1,7 +1,7 @@
-"""The server's assignors (KIP-848): who shall have which partition. Pure, and fixed by the input.
+"""The server-side assignors (KIP-848). Pure and deterministic.
 
-``range`` gives every member one run of neighbouring partitions of each topic, members in a fixed
-order, static ones first by their instance id. ``uniform`` balances the count of partitions over
+``range`` gives every member one run of adjacent partitions of each topic, members in a fixed
+order, static ones first by their instance id. ``uniform`` balances the number of partitions over
 all topics and moves as few as that allows (uniform.py).
 """
 
@@ -23,11 +23,11 @@ Assignments = dict[str, "Assignment"]
 
 @dataclass(frozen=True, slots=True)
 class AssignmentTask:
-    """Who subscribes to what and had what.
+    """Input of an assignor.
 
-    ``subscribed`` has every member of the group, with its topics among ``partition_counts``;
-    ``instance_ids`` has the static ones alone. ``previous`` may name partitions and topics that
-    are gone."""
+    ``subscribed`` has the topics of every member of the group, limited to those in
+    ``partition_counts``; ``instance_ids`` has only static members. ``previous`` may contain
+    deleted partitions and topics."""
 
     partition_counts: Mapping[Uuid, int]
     subscribed: Mapping[str, frozenset[Uuid]]
@@ -36,7 +36,7 @@ class AssignmentTask:
 
 
 def assign_ranges(task: AssignmentTask) -> Assignments:
-    """Runs of neighbours; where topics are alike, so are a member's runs in them."""
+    """Assign ranges; for topics with equal counts and subscribers a member gets equal ranges."""
     members = sorted(task.subscribed, key=lambda member_id: _rank(task, member_id))
     found: dict[str, dict[Uuid, frozenset[int]]] = {member_id: {} for member_id in members}
     for topic_id, count in task.partition_counts.items():
@@ -52,12 +52,12 @@ def assign_ranges(task: AssignmentTask) -> Assignments:
 
 def _rank(task: AssignmentTask, member_id: str) -> tuple[bool, str]:
     instance_id = task.instance_ids.get(member_id)
-    # Static members keep their place, and so their run, when they come back under another id.
+    # A static member that returns under another id keeps its rank, and so its range.
     return (True, member_id) if instance_id is None else (False, instance_id)
 
 
 def assign_evenly(task: AssignmentTask) -> Assignments:
-    """As even as subscriptions allow, with as little movement as that costs."""
+    """Balance as far as subscriptions allow, moving as few partitions as that needs."""
     return assign_uniformly(task.partition_counts, task.subscribed, task.previous)
 
 

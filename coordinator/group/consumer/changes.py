@@ -1,9 +1,9 @@
-"""What one step writes about a KIP-848 group: records on their way to the log.
+"""Collects the records that one call writes for a KIP-848 group.
 
-Each is applied as it is made, by the same code that replays it when the group is loaded, so that
-what comes next in the step sees it and a loaded group cannot differ from a living one. What turns
-out to be too large for the log is taken back before it is appended. If the log refuses the records
-after that, the shard is loaded again.
+Each record is applied to the state when it is added, by the same code that replays it when the
+group is loaded, so that the rest of the call sees it and a loaded group cannot differ. Records
+that are too large for the log are undone before they are appended. If the log refuses them after
+that, the shard is reloaded.
 """
 
 from __future__ import annotations
@@ -42,64 +42,64 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.state import ConsumerGroupState
 
 
-# What a batch has beside its records, and a record at most beside its key and value.
+# Overhead of a batch beside its records, and of a record at most beside its key and value.
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 32
 
 
 class Changes:
-    """One per request or timer; ``records`` is what the log is to hold, in order."""
+    """One per request or timer; ``records`` are the records to append, in order."""
 
     def __init__(self, state: ConsumerGroupState) -> None:
         self._state = state
         self.records: list[LogRecord] = []
-        # One for each record.
+        # One entry for each record.
         self._undo: list[tuple[str, Callable[[], object]]] = []
-        # Before which of the records a batch may end.
+        # Indexes of records before which a batch may end.
         self._breaks: list[int] = []
 
     def put_subscription(self, member_id: str, subscription: MemberSubscription) -> None:
-        """Who the member is and what it wants."""
+        """Store a member's metadata and subscription."""
         self._put(subscription_value(subscription), member_id)
 
     def put_progress(self, member_id: str, progress: MemberAssignment) -> None:
-        """What the member has."""
+        """Store a member's current assignment."""
         self._put(progress_value(progress), member_id)
 
     def put_target(self, member_id: str, target: Assignment) -> None:
-        """What the member shall have."""
+        """Store a member's target assignment."""
         topics = [TargetTopicPartitions(*entry) for entry in listed(target)]
         self._put(ConsumerGroupTargetAssignmentMemberValue(topics), member_id)
 
     def put_group_epoch(self, group_epoch: int, metadata_hash: int) -> None:
-        """Something changed: a new target is due."""
+        """Store a new group epoch; a new target is then due."""
         self._put(ConsumerGroupMetadataValue(group_epoch, metadata_hash))
         if self._state.has_partition_metadata:
             self._remove(RecordKind.CONSUMER_GROUP_PARTITION_METADATA)
 
     def put_assignment_epoch(self, assignment_epoch: int, wall_ms: int) -> None:
-        """The targets are those of that group epoch."""
+        """Store that the targets are those of that group epoch."""
         self._put(ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch, wall_ms))
 
     def put_regex(self, regex: str, topic_names: Iterable[str], wall_ms: int) -> None:
-        """The topics that an expression stands for."""
+        """Store the topics that a regular expression matches."""
         value = ConsumerGroupRegularExpressionValue(sorted(topic_names), timestamp=wall_ms)
         self._put(value, regex)
 
     def remove_regex(self, regex: str) -> None:
-        """Nobody subscribes by it any more."""
+        """Delete an expression that no member subscribes by."""
         self._remove(RecordKind.CONSUMER_GROUP_REGULAR_EXPRESSION, regex)
 
     def remove_member(self, member_id: str) -> None:
-        """The member is gone, and what it held is free.
+        """Delete a member and release its partitions.
 
-        In this order: Kafka's coordinator refuses to load a member's end before its parts'."""
+        In this order: Kafka's coordinator fails to load a member's deletion before its parts'."""
         self._remove(RecordKind.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, member_id)
         self._remove(RecordKind.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, member_id)
         self._remove(RecordKind.CONSUMER_GROUP_MEMBER_METADATA, member_id)
 
     def remove_group(self) -> None:
-        """Everything goes, members first."""
+        """Delete the whole group, members first."""
         state = self._state
         for member_id in list(state.members):
             self.remove_member(member_id)
@@ -111,27 +111,27 @@ class Changes:
         self._remove(RecordKind.CONSUMER_GROUP_METADATA)
 
     def replace_member(self, old_member_id: str, member_id: str) -> None:
-        """A static member is back under another id: it shall have what it was to have before.
+        """Give a static member that returns under another id its previous target.
 
-        It holds nothing, as everyone who joins; what it had is free for it."""
+        It owns nothing, like any member that joins; its previous partitions are free for it."""
         target = self._state.target_of(old_member_id)
         subscription = self._state.members[old_member_id].subscription
         self.remove_member(old_member_id)
         self.put_subscription(member_id, subscription)
         self.put_target(member_id, target)
 
-    # As the log takes it.
+    # Batches.
 
     def allow_break(self) -> None:
-        """What follows may stand in another batch: if the rest never gets into the log, whoever
-        loads what is there goes on from it."""
+        """Allow a batch to end here: if the rest is never written, a coordinator that loads the
+        records before continues from them."""
         self._breaks.append(len(self.records))
 
     def portions(
         self, limit_bytes: int, opening: Sequence[LogRecord] = ()
     ) -> list[list[LogRecord]] | None:
-        """The batches to append, in order, with ``opening`` before them; None where a batch of
-        that size cannot hold what has to be in one."""
+        """The batches to append, in order, starting with ``opening``; None if records that have
+        to be in one batch exceed the limit."""
         found: list[list[LogRecord]] = []
         room_bytes = 0
         start = 0
@@ -153,17 +153,17 @@ class Changes:
 
     @property
     def size_bytes(self) -> int:
-        """What all of it takes in the log."""
+        """The size of all records in the log."""
         return sum(map(_size_bytes, self.records))
 
     def add(self, record: LogRecord) -> None:
-        """A record that changes nothing of this group."""
+        """Add a record that does not change this group's state."""
         self.records.append(record)
         self._undo.append(("", nothing))
 
     def take_back(self, kept_count: int = 0) -> set[str]:
-        """Let the group be as it was when there were so many records. The names that are in the
-        keys of the others: members, mostly."""
+        """Undo all but the first ``kept_count`` records; return the names in the keys of the
+        undone ones, which are mostly member ids."""
         names = set()
         while len(self._undo) > kept_count:
             name, undo = self._undo.pop()
@@ -196,7 +196,7 @@ def _size_bytes(record: LogRecord) -> int:
 def changed_targets(
     old: dict[str, Assignment], new: dict[str, Assignment]
 ) -> list[tuple[str, Assignment]]:
-    """Those that have to be written, in the members' order."""
+    """The targets that differ and have to be written, sorted by member id."""
     return [
         (member_id, target)
         for member_id, target in sorted(new.items())

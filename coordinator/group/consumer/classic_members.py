@@ -1,8 +1,8 @@
 """Members of the classic protocol in a KIP-848 group, while an application migrates.
 
-They go on with JoinGroup, SyncGroup and Heartbeat, and do not notice that the broker assigns: all
-are followers, the generation is their member epoch, and a heartbeat calls them to join again when
-their next step is due. What they own they say in their subscription.
+They use JoinGroup, SyncGroup and Heartbeat as before; the broker assigns. All are followers, the
+generation is their member epoch, and a heartbeat asks them to rejoin when their next step is due.
+They report what they own in their subscription.
 
 | request | refused with |
 |---|---|
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     )
     from ottla.protocol.messages.sync_group import SyncGroupRequest
 
-# From this version on a dynamic member comes twice: first for its id (KIP-394).
+# From this version on a dynamic member sends JoinGroup twice: first to get its id (KIP-394).
 ID_REQUIRED_VERSION = 4
 
 
 class ClassicMembers:
-    """Those of one group."""
+    """Handles requests of the classic members of one group."""
 
     def __init__(self, rebalancing: Rebalancing) -> None:
         self._rebalancing = rebalancing
@@ -65,8 +65,8 @@ class ClassicMembers:
         self._timers = rebalancing.timers
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """REBALANCE_IN_PROGRESS calls the member to join again: there is a newer target, or it has
-        to revoke, or what it waits for has become free."""
+        """REBALANCE_IN_PROGRESS asks the member to rejoin: there is a newer target, it has to
+        revoke partitions, or those it waits for are free."""
         member = self._find(request.member_id, request.group_instance_id)
         if isinstance(member, ErrorCode):
             return member
@@ -85,7 +85,7 @@ class ClassicMembers:
     def join(
         self, request: JoinGroupRequest, caller: RequestOrigin, changes: Changes
     ) -> JoinGroupResponse:
-        """The member's next step, from what it says it owns towards its target."""
+        """Move the member from what it owns towards its target."""
         context = self._rebalancing.context
         try:
             wish = self._wish(request)
@@ -120,7 +120,7 @@ class ClassicMembers:
         )
 
     def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
-        """What the member has since it joined; it is never asked to assign."""
+        """The member's assignment since it joined; it never has to assign itself."""
         member = self._find(request.member_id, request.group_instance_id)
         error = member if isinstance(member, ErrorCode) else self._sync_fault(request, member)
         if isinstance(member, ErrorCode) or error is not ErrorCode.NONE:
@@ -142,13 +142,13 @@ class ClassicMembers:
     def leave(
         self, request: LeaveGroupRequest, caller: RequestOrigin, changes: Changes
     ) -> LeaveGroupResponse:
-        """All who are named go at once."""
+        """Remove all members that the request names, in one rebalance."""
         gone: list[str] = []
 
         def leave(identity: MemberIdentity) -> ErrorCode:
             member_id = identity.member_id
             if not member_id and identity.group_instance_id is not None:
-                # An administrator knows the instance id alone.
+                # An administrator knows only the instance id.
                 member_id = self._state.static_members.get(identity.group_instance_id, "")
             member = self._find(member_id, identity.group_instance_id)
             if isinstance(member, ErrorCode):
@@ -180,7 +180,7 @@ class ClassicMembers:
         return member.progress.member_epoch < self._state.group_epoch
 
     def _wish(self, request: JoinGroupRequest) -> EmbeddedSubscription | None:
-        """None where the member does not speak a protocol that all classic members here know."""
+        """None if the member shares no protocol with the other classic members."""
         if request.protocol_type != PROTOCOL_TYPE or not request.protocols:
             return None
         shared = {protocol.name for protocol in request.protocols}
@@ -203,17 +203,17 @@ class ClassicMembers:
         is_newcomer = holder is None and request.member_id not in state.members
         if is_newcomer and len(state.members) >= settings.consumer_max_size:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
-        # Half of a batch, because its topics stand there once more, and what it leads to beside it:
-        # what cannot be written has the whole shard loaded again, at every try (hazard G-10).
+        # Half of a batch, because the record repeats the topics, and its consequences take space
+        # too. What cannot be written makes the shard reload, at every try (hazard G-10).
         if 2 * _protocol_bytes(request) > settings.max_record_bytes:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         return ErrorCode.NONE
 
     def _let_in(self, request: JoinGroupRequest, member_id: str, changes: Changes) -> bool:
-        """Make room for the member. Whether the group has one more."""
+        """Prepare the state for the member; return whether it is a new one."""
         holder = self._state.static_members.get(request.group_instance_id or "")
         if holder is not None and holder != member_id:
-            # The newest process wins, as ever with classic members (hazard G-07).
+            # The newest process wins, as always with classic members (hazard G-07).
             self._rebalancing.note(GroupEventKind.REPLACED, member_id, f"instead of {holder}")
             self._timers.stop_all(holder)
             changes.replace_member(holder, member_id)
@@ -231,7 +231,8 @@ class ClassicMembers:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if classic is None or request.protocol_name not in (None, classic.protocols[0][0]):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        # Who has to revoke has joined for the newest target already, and must hear of it first.
+        # A member that has to revoke has already joined for the newest target, and must get that
+        # first.
         if self._is_behind(member) and progress.state is not MemberState.UNREVOKED_PARTITIONS:
             self._timers.start_once(JOIN, member)
             return ErrorCode.REBALANCE_IN_PROGRESS

@@ -1,4 +1,4 @@
-"""What every KIP-848 group of a shard is given."""
+"""What all KIP-848 groups of a shard share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ConsumerContext:
-    """``image`` is asked for the newest metadata at every heartbeat; a group sees by itself that
-    topics have changed. ``compile_pattern`` turns an expression into a test of a whole topic
-    name, or raises ValueError (patterns.py has the real one). ``on_downgrade`` is called in the
-    step in which the group of that id has deleted itself from the log and written the record of
-    the classic group that has its place from now on."""
+    """One per shard. ``image`` returns the newest metadata; a group calls it at every heartbeat and
+    detects by itself that topics have changed. ``compile_pattern`` turns an expression into a
+    predicate for a whole topic name, or raises ValueError (patterns.py has the real one).
+    ``on_downgrade`` is called in the same call in which the group of that id has deleted itself
+    from the log and written the record of the classic group that replaces it."""
 
     scope: GroupScope
     image: Callable[[], MetadataImage]

@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe shows of a group (KIP-848, member types by KIP-1099)."""
+"""Describes a group for ConsumerGroupDescribe (KIP-848, member types by KIP-1099)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONSUMER_MEMBER = 1
 
 
 def state_name(state: ConsumerGroupState) -> str:
-    """Empty, Assigning (a new target is due), Reconciling (not everybody is there) or Stable."""
+    """Empty, Assigning (a target is due), Reconciling (not all members reached it) or Stable."""
     if not state.members:
         return "Empty"
     if state.assignment_epoch != state.group_epoch:
@@ -40,7 +40,7 @@ def state_name(state: ConsumerGroupState) -> str:
 def described(
     state: ConsumerGroupState, image: MetadataImage, assignor_name: str
 ) -> DescribedGroup:
-    """The group and its members, in the order of their ids."""
+    """The group and its members, sorted by member id."""
     return DescribedGroup(
         group_id=state.group_id,
         group_state=state_name(state),
@@ -73,7 +73,7 @@ def _described_member(
 
 
 def _described_assignment(assignment: Assignment, image: MetadataImage) -> DescribedAssignment:
-    # A topic without a name has been deleted since; there is nothing to show of it.
+    # A topic id without a name belongs to a deleted topic, which is left out.
     return DescribedAssignment(
         [
             TopicPartitions(topic_id, image.names[topic_id], partitions)

@@ -1,7 +1,7 @@
-"""What members of the classic protocol say in bytes that were not meant for the broker.
+"""Reads and writes subscriptions and assignments that classic members exchange as opaque bytes.
 
-A consumer's subscription and assignment name topics; a KIP-848 group knows them by id. Malformed
-bytes raise RemoteProtocolError.
+They contain topic names; a KIP-848 group uses topic ids. Malformed bytes raise
+RemoteProtocolError.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddedSubscription(NamedTuple):
-    """What a member wants and has; one that revokes everything before it joins has nothing."""
+    """A member's subscription; ``owned`` is empty if it revokes everything before it joins."""
 
     topic_names: tuple[str, ...]
     rack_id: str | None
@@ -35,7 +35,7 @@ class EmbeddedSubscription(NamedTuple):
 
 
 def wish_of(metadata: bytes, image: MetadataImage) -> EmbeddedSubscription:
-    """Read the metadata that a member sends with a protocol."""
+    """Decode the metadata that a member sends with a protocol."""
     subscription, _version = read_subscription(metadata)
     names = tuple(sorted(set(subscription.topics)))
     return EmbeddedSubscription(
@@ -44,7 +44,7 @@ def wish_of(metadata: bytes, image: MetadataImage) -> EmbeddedSubscription:
 
 
 def held_by(assignment: bytes, image: MetadataImage) -> Assignment:
-    """Read the assignment that a member got; before it got one that is nothing."""
+    """Decode a member's assignment; empty before its first one."""
     if not assignment:
         return {}
     found, _version = read_assignment(assignment)
@@ -54,7 +54,7 @@ def held_by(assignment: bytes, image: MetadataImage) -> Assignment:
 def assignment_bytes(
     assignment: Assignment, classic: ClassicMetadata, image: MetadataImage
 ) -> bytes:
-    """What the member is told by SyncGroup, in the version of its own subscription."""
+    """The assignment for SyncGroup, in the version of the member's own subscription."""
     topics = [
         OwnedPartitions(image.names[topic_id], partitions)
         for topic_id, partitions in listed(assignment)
@@ -65,7 +65,7 @@ def assignment_bytes(
 
 
 def _by_id(listed_topics: Iterable[OwnedPartitions], image: MetadataImage) -> Assignment:
-    """A topic that is gone cannot be held."""
+    """Convert to topic ids; deleted topics are left out."""
     found: dict[bytes, frozenset[int]] = {}
     for entry in listed_topics:
         topic = image.topics.get(entry.topic)

@@ -1,8 +1,8 @@
-"""One group whose members are assigned by the broker (KIP-848): its only door.
+"""One group whose members the broker assigns (KIP-848): the interface for the shard.
 
-A request changes the group's memory and appends what changed in one step; the answer leaves when
-that is committed (replies.py). Read heartbeats.py for what is answered, reconcile.py for the rule
-that keeps partitions from being owned twice.
+A request changes the group's state and appends the changes in one call; the response is sent when
+they are committed (replies.py). heartbeats.py has the responses, reconcile.py the rule that no
+partition is owned twice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PROTOCOL_TYPE = "consumer"
 
 
 class ConsumerGroup:
-    """Owned by the shard. A group that ``is_void`` after a call does not exist: drop it."""
+    """Owned by the shard, which drops a group that ``is_void`` after a call."""
 
     def __init__(self, group_id: str, context: ConsumerContext) -> None:
         self.group_id = group_id
@@ -66,12 +66,12 @@ class ConsumerGroup:
 
     @property
     def state_name(self) -> str:
-        """Kafka's name of how far the group is."""
+        """The state's name in Kafka."""
         return state_name(self.state)
 
     @property
     def is_void(self) -> bool:
-        """Whether nothing of the group is in the log."""
+        """Whether the log has nothing of the group."""
         return self.state.is_void
 
     def heartbeat(
@@ -80,7 +80,7 @@ class ConsumerGroup:
         caller: RequestOrigin,
         ticket: Ticket,
     ) -> None:
-        """ConsumerGroupHeartbeat, also the first one of a group that is not there yet."""
+        """Handle ConsumerGroupHeartbeat, also the first one of a new group."""
         response = self._heartbeats.steady(request, caller)
         if response is None:
             changes = Changes(self.state)
@@ -95,7 +95,7 @@ class ConsumerGroup:
     def classic_request(
         self, request: MembersRequest, caller: RequestOrigin, ticket: Ticket
     ) -> None:
-        """JoinGroup, SyncGroup, Heartbeat or LeaveGroup of a member of the older protocol."""
+        """Handle JoinGroup, SyncGroup, Heartbeat or LeaveGroup of a classic member."""
         changes, classic = Changes(self.state), self._classic
         response: object
         refuse: Callable[[ErrorCode], object]
@@ -116,10 +116,10 @@ class ConsumerGroup:
     def take_over(
         self, generation_id: int, migrants: Iterable[Migrant], opening: Iterable[LogRecord]
     ) -> None:
-        """Begin in the place of a classic group, with its members; ``opening`` deletes that one.
+        """Replace a classic group and take over its members; ``opening`` deletes that group.
 
-        Nothing is written, nor any session begun, before somebody joins: a join that is refused
-        has not changed what kind of group this is."""
+        No record is written and no session starts before a member joins: a refused join must not
+        change the kind of the group."""
         changes = Changes(self.state)
         migrants = list(migrants)
         if migrants:
@@ -128,21 +128,21 @@ class ConsumerGroup:
 
     @property
     def opening_bytes(self) -> int:
-        """What the log has to take at once when somebody joins, beside what that writes itself."""
+        """The size in bytes of the opening records, which the first join writes beside its own."""
         return sum(len(key) + len(value or b"") for key, value in self._writing.opening)
 
     @property
     def has_members(self) -> bool:
-        """Whether anybody is in it, of either protocol."""
+        """Whether it has members, of either protocol."""
         return bool(self.state.members)
 
     @property
     def has_begun(self) -> bool:
-        """Whether the group is more than what it would take over."""
+        """Whether the group has records beyond the opening ones that are not written yet."""
         return not self._writing.opening and not self.is_void
 
     def describe(self, deliver: Callable[[DescribedGroup], object]) -> None:
-        """For ConsumerGroupDescribe: as the group is, once that is committed."""
+        """Pass the group's present description to ``deliver`` once that state is committed."""
         image, assignor = self._context.image(), self._rebalancing.assignor_name()
         shown = described(self.state, image, assignor)
 
@@ -153,7 +153,7 @@ class ConsumerGroup:
         self._writing.replies.when_committed(on_settled)
 
     def on_deadline(self, rest: Hashable) -> None:
-        """A timer of one of the members fired: it is fenced, if the timer means it."""
+        """A member's timer fired: remove the member if its time is over."""
         if not isinstance(rest, ConsumerTimer):
             return
         member = self.state.members.get(rest.member_id)
@@ -163,15 +163,15 @@ class ConsumerGroup:
             changes = Changes(self.state)
             self._rebalancing.drop(changes, [member.member_id])
             if self._writing.append(changes) is not None:
-                # As improbable as it is, a deadline that has come must not come again at once.
+                # Very unlikely, but an expired deadline must not fire again at once.
                 self._timers.begin_session(member)
 
     def replay(self, record: GroupRecord) -> None:
-        """Take in a record of this group while the shard loads."""
+        """Apply a record of this group while the shard loads."""
         self.state.apply(record)
 
     def on_loaded(self, moment: Moment) -> None:
-        """Every session begins anew, and so does every revocation (hazard G-08)."""
+        """Restart every session and every revocation timer (hazard G-08)."""
         del moment  # It is the scope's.
         self.state.on_loaded()
         for member in self.state.members.values():
@@ -182,7 +182,7 @@ class ConsumerGroup:
         self._writing.note_emptiness()
 
     def on_unload(self, error: ErrorCode) -> None:
-        """Answer everybody whose answer waits for an append."""
+        """Answer all requests that wait for an append with the error, and stop all timers."""
         self._writing.replies.refuse_all(error)
         for member_id in self.state.members:
             self._timers.stop_all(member_id)
@@ -190,9 +190,9 @@ class ConsumerGroup:
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, is_transactional: bool
     ) -> ErrorCode:
-        """An application that assigns by itself may commit while nobody is in the group.
+        """A consumer that assigns partitions itself may commit while the group is empty.
 
-        Producers before KIP-447 name no member at all (KAFKA-18060)."""
+        Producers before KIP-447 send no member id (KAFKA-18060)."""
         if epoch < 0 and not self.state.members:
             return ErrorCode.NONE
         if is_transactional and epoch < 0 and not member_id and instance_id is None:
@@ -209,12 +209,12 @@ class ConsumerGroup:
         return error
 
     def needs_member_epochs(self, member_id: str) -> bool:
-        """Members of the classic protocol know generations alone."""
+        """False for members of the classic protocol, which know only generations."""
         member = self.state.members.get(member_id)
         return member is not None and not member.uses_classic_protocol
 
     def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """Whoever names no member, an administrator for example, may always read."""
+        """A request without member id, for example an administrator's, may always read."""
         if member_id is None and epoch < 0:
             return ErrorCode.NONE
         return self._check_member(member_id or "", epoch)
@@ -234,12 +234,12 @@ class ConsumerGroup:
         return any(topic in names_of(self.state, member) for member in self.state.members.values())
 
     def check_offset_delete(self) -> ErrorCode:
-        """Subscriptions are known, so offsets of other topics may go at any time."""
+        """NONE: subscriptions are known, so offsets of other topics may be deleted at any time."""
         return ErrorCode.NONE
 
     @property
     def has_settled_subscriptions(self) -> bool:
-        """While members are on their way to a target, a topic may still be consumed."""
+        """Only when Stable: before that members may still consume a topic."""
         return self.state_name == "Stable"
 
     def check_delete(self) -> ErrorCode:
@@ -247,14 +247,14 @@ class ConsumerGroup:
         return ErrorCode.NON_EMPTY_GROUP if self.state.members else ErrorCode.NONE
 
     def tombstones(self) -> Iterable[LogRecord]:
-        """The records that delete the group; it is void after this."""
+        """The records that delete the group; it is void afterwards."""
         changes = Changes(self.state)
         changes.remove_group()
         return changes.records
 
     @property
     def empty_since_wall_ms(self) -> int | None:
-        """Since when nobody is in it; for a loaded group, since it was loaded at the earliest."""
+        """Since when it has no members; for a loaded group not before it was loaded."""
         return self._writing.empty_since_wall_ms
 
 

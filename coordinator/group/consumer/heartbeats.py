@@ -1,15 +1,15 @@
-"""ConsumerGroupHeartbeat: join (epoch 0), go on, leave (-1), leave for a while (-2).
+"""ConsumerGroupHeartbeat: join (epoch 0), stay, leave (-1), leave temporarily (-2).
 
-What each member epoch in a request may meet (KIP-848):
+Responses by the member epoch of the request (KIP-848):
 
-| request's epoch | the member is | answer |
+| request's epoch | the member is | response |
 |---|---|---|
 | 0 | unknown | it joins |
-| 0 | known | it begins anew and holds nothing: whoever was fenced comes this way |
+| 0 | known | it restarts and owns nothing, as after it was fenced |
 | 0, static | known by another id | replaces one that left with -2, else UNRELEASED_INSTANCE_ID |
 | its own | known | the next step, if there is one |
-| its previous one | known, owns no more than it was given | the answer was lost: it gets it again |
-| any other | known | FENCED_MEMBER_EPOCH: drop everything, begin anew with 0 |
+| its previous one | known, owns no more than it was given | the response was lost: repeated |
+| any other | known | FENCED_MEMBER_EPOCH: drop everything, restart with 0 |
 | any but 0 | unknown | UNKNOWN_MEMBER_ID |
 | any but 0, static | another member id holds the instance id | FENCED_INSTANCE_ID |
 """
@@ -66,7 +66,7 @@ NO_MEMBER = Fault(ErrorCode.UNKNOWN_MEMBER_ID, "the member is not in the group")
 
 
 class Heartbeats:
-    """The heartbeats of one group's KIP-848 members."""
+    """Handles the heartbeats of one group's KIP-848 members."""
 
     def __init__(self, rebalancing: Rebalancing) -> None:
         self._rebalancing = rebalancing
@@ -77,9 +77,9 @@ class Heartbeats:
     def steady(
         self, request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin
     ) -> ConsumerGroupHeartbeatResponse | None:
-        """The answer where there is nothing to do but to note that the member lives.
+        """The response if the heartbeat only extends the session, else None.
 
-        It looks at no other member, so the cost does not grow with the group."""
+        Reads no other member's state, so that the cost does not grow with the group."""
         member = self._state.members.get(request.member_id)
         if (
             member is None
@@ -104,7 +104,7 @@ class Heartbeats:
         caller: RequestOrigin,
         changes: Changes,
     ) -> ConsumerGroupHeartbeatResponse:
-        """The answer to any heartbeat; what it changes is in ``changes``."""
+        """The response to any heartbeat; its records are added to ``changes``."""
         fault = heartbeat_fault(request, caller, self._rebalancing.context)
         if fault is None and is_leaving(request):
             return self._leave(request, changes)
@@ -128,8 +128,8 @@ class Heartbeats:
         else:
             self._timers.extend_session(member)
         progress = member.progress
-        # A member that is behind has missed an answer. One that was told to revoke is told until
-        # it does, whatever got lost.
+        # A member with an older epoch has missed a response. One that has to revoke gets its
+        # assignment until it has revoked.
         must_tell = (
             has_changed
             or request.member_epoch != progress.member_epoch
@@ -173,7 +173,7 @@ class Heartbeats:
         return None if is_joining else _epoch_fault(request, holder)
 
     def _holder(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupMember | None:
-        """Who has the place that the request is about: by instance id, else by member id."""
+        """The member that the request is about: by instance id, else by member id."""
         state = self._state
         if request.instance_id is None:
             return state.members.get(request.member_id)
@@ -182,7 +182,7 @@ class Heartbeats:
     def _let_in(
         self, request: ConsumerGroupHeartbeatRequest, member_id: str, changes: Changes
     ) -> bool:
-        """Make room for a member that begins. Whether the group has one more of them."""
+        """Prepare the state for a member that joins; return whether it is a new one."""
         if request.member_epoch != JOINING:
             return False
         holder = self._holder(request)
@@ -198,8 +198,8 @@ class Heartbeats:
         else:
             self._rebalancing.note(GroupEventKind.REJOINED, member_id, presentation(request))
         if holder.progress != NEWCOMER and holder.member_id == member_id:
-            # Whoever joins holds nothing: what it had is free, and comes back to it in this very
-            # step where the target says so.
+            # A member that joins owns nothing: its previous partitions are free, and the same call
+            # assigns them to it again if they are in its target.
             changes.put_progress(member_id, NEWCOMER)
         return False
 
@@ -217,8 +217,8 @@ class Heartbeats:
             self._rebalancing.note(GroupEventKind.LEFT, member.member_id)
             self._rebalancing.drop(changes, [member.member_id])
         elif member.progress.member_epoch != LEAVING_FOR_A_WHILE:
-            # It keeps its place and partitions until it is back or its session ends; what it was
-            # told to revoke it has given up by closing.
+            # It keeps its membership and partitions until it returns or its session ends;
+            # partitions that it had to revoke it gave up by closing.
             self._rebalancing.note(
                 GroupEventKind.LEFT, member.member_id, "and will be back (static)"
             )
@@ -233,7 +233,7 @@ class Heartbeats:
 
 
 def answered(assignment: Assignment) -> AnsweredAssignment:
-    """What a member is told to own."""
+    """An assignment in the form of the response."""
     return AnsweredAssignment([TopicPartitions(*entry) for entry in listed(assignment)])
 
 
@@ -247,7 +247,7 @@ def _twin_fault(
 ) -> Fault | None:
     if request.member_epoch != JOINING:
         return _fenced(holder)
-    # A member of the classic protocol cannot announce that it will be back: it is replaced.
+    # A classic member cannot announce that it will return: it is replaced.
     if holder.uses_classic_protocol or holder.progress.member_epoch == LEAVING_FOR_A_WHILE:
         return None
     text = f"the instance id is held by member {holder.member_id}"

@@ -1,4 +1,4 @@
-"""One member of a KIP-848 group: what it wants, what it has, and how both are written down."""
+"""One member of a KIP-848 group and the record values of its subscription and assignment."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ LEAVING_FOR_A_WHILE = -2
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target; the numbers are written to the log.
+    """How far a member has reached its target; the numbers are written to the log.
 
-    | state | it means | it goes on when |
+    | state | meaning | ends when |
     |---|---|---|
-    | STABLE | the member has what it shall have in its epoch | a newer target comes |
-    | UNREVOKED_PARTITIONS | it was told to revoke some | it reports what it owns without them |
-    | UNRELEASED_PARTITIONS | others still hold what it shall get | any of that is released |
+    | STABLE | the member owns what its epoch assigns | there is a newer target |
+    | UNREVOKED_PARTITIONS | it has to revoke some | it reports what it owns without them |
+    | UNRELEASED_PARTITIONS | others still own part of its target | some of that is released |
 
-    The first keeps its epoch until it has revoked; the others are at the target's epoch."""
+    A member that has to revoke keeps its epoch; in the other states it has the target's."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -44,14 +44,14 @@ class MemberState(IntEnum):
 
 
 class ClassicMetadata(NamedTuple):
-    """How a member that speaks the classic protocol joined."""
+    """Session timeout and protocols of a member that speaks the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
 class MemberSubscription(NamedTuple):
-    """What a member told of itself; ``topic_names`` is sorted."""
+    """What a member announced; ``topic_names`` is sorted."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -65,7 +65,7 @@ class MemberSubscription(NamedTuple):
 
 
 class MemberAssignment(NamedTuple):
-    """What a member has. A partition in ``assigned`` or ``revoking`` belongs to nobody else."""
+    """A member's current assignment; it owns ``assigned`` and ``revoking`` exclusively."""
 
     member_epoch: int = JOINING
     previous_member_epoch: int = JOINING
@@ -82,17 +82,17 @@ UNKNOWN = MemberSubscription()
 
 @dataclass(slots=True)
 class ConsumerGroupMember:
-    """Both halves are replaced as a whole, by the records that say so.
+    """A member; records replace its subscription and its progress as a whole.
 
-    The session is kept in memory alone: ``session_deadline_ms`` moves with every sign of life,
-    the timer behind it only when it has fired (a heap entry per heartbeat would be dear)."""
+    The session is only in memory: each heartbeat moves ``session_deadline_ms``, but its timer is
+    set again only when it has fired (a heap entry per heartbeat would be expensive)."""
 
     member_id: str
     subscription: MemberSubscription = UNKNOWN
     progress: MemberAssignment = NEWCOMER
     session_deadline_ms: float = 0.0
     session_timeout_ms: int = 0
-    # What the member last said it owns, and that once more while it may be short of the truth.
+    # The owned partitions last reported; a second copy while the report may be incomplete.
     reported: Assignment = field(default_factory=dict)
     unconfirmed: Assignment | None = None
 
@@ -101,13 +101,13 @@ class ConsumerGroupMember:
         return self.subscription.classic is not None
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Whether nothing is left to do for the member until there is another target."""
+        """Whether the member has nothing left to do for that assignment epoch."""
         progress = self.progress
         return progress.state is MemberState.STABLE and progress.member_epoch == assignment_epoch
 
 
 def subscription_value(subscription: MemberSubscription) -> ConsumerGroupMemberMetadataValue:
-    """The record of it."""
+    """The record value of a subscription."""
     classic = subscription.classic
     return ConsumerGroupMemberMetadataValue(
         instance_id=subscription.instance_id,
@@ -128,7 +128,7 @@ def subscription_value(subscription: MemberSubscription) -> ConsumerGroupMemberM
 
 
 def subscription_of(value: ConsumerGroupMemberMetadataValue) -> MemberSubscription:
-    """What the record says."""
+    """The subscription of a record value."""
     classic = value.classic_member_metadata
     return MemberSubscription(
         instance_id=value.instance_id,
@@ -149,7 +149,7 @@ def subscription_of(value: ConsumerGroupMemberMetadataValue) -> MemberSubscripti
 
 
 def progress_value(progress: MemberAssignment) -> ConsumerGroupCurrentMemberAssignmentValue:
-    """The record of it."""
+    """The record value of a current assignment."""
     return ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=progress.member_epoch,
         previous_member_epoch=progress.previous_member_epoch,
@@ -162,10 +162,10 @@ def progress_value(progress: MemberAssignment) -> ConsumerGroupCurrentMemberAssi
 
 
 def progress_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> MemberAssignment:
-    """What the record says.
+    """The current assignment of a record value.
 
-    A state that a newer broker invented is taken for the strictest one: the member has to report
-    what it owns before it gets on."""
+    An unknown state, from a newer broker, counts as the strictest one: the member has to report
+    what it owns first."""
     try:
         state = MemberState(value.state)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat says: who sends it, what it wants, and what it owns."""
+"""Interprets a ConsumerGroupHeartbeat: its sender, its subscription and its owned partitions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def is_leaving(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """For good or for a while."""
+    """Whether the member leaves, for good or temporarily."""
     return request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE)
 
 
 def presentation(request: ConsumerGroupHeartbeatRequest) -> str:
-    """How somebody who joins introduces itself, for people."""
+    """How a joining member introduces itself, as text."""
     instance_id, regex = request.instance_id, request.subscribed_topic_regex
     text = "" if instance_id is None else f"instance {instance_id}, "
     text += f"topics {', '.join(request.subscribed_topic_names or ()) or 'none'}"
@@ -38,18 +38,18 @@ def presentation(request: ConsumerGroupHeartbeatRequest) -> str:
 
 
 def report(request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember) -> Report:
-    """What the member lets the broker know of what it owns, and no more than that.
+    """The owned partitions that the request reliably reports; None if it reports none.
 
-    A full request is sent where the last answer was lost. A partition that is missing in it may
-    be one that the member is still taking up:
-    1. It was told to own p, which takes it a while. 2. It was told to revoke p; that got lost.
-    3. It says all it owns, without p. 4. It has taken up p.
-    So what it never said it owned is not revoked by such a request alone. The next one, if it
-    says nothing else, confirms it: then the answer has arrived, and the member has dropped p."""
+    A full request follows a lost response. It may omit a partition that the member is still
+    taking up:
+    1. It was assigned p, which takes time. 2. It had to revoke p; that response was lost.
+    3. It reports all it owns, without p. 4. It has taken up p.
+    So a partition that it never reported does not count as revoked by such a request alone. If the
+    next request reports nothing else, it confirms: the member got the response and dropped p."""
     if request.member_epoch == JOINING:
         member.reported, member.unconfirmed = NOTHING, None
         return Report(NOTHING, is_final=True)
-    # A report from an earlier epoch says nothing of partitions that came with this one.
+    # A report from an earlier epoch does not cover partitions assigned with this one.
     if request.member_epoch != member.progress.member_epoch:
         return Report(None)
     if request.topic_partitions is None:
@@ -63,7 +63,7 @@ def report(request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember) 
 
 
 def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member says all there is to say, as after an error, and wants to hear all."""
+    """Whether the request has all fields, as after an error, and needs a full response."""
     return request.member_epoch == JOINING or (
         request.rebalance_timeout_ms != -1
         and (
@@ -76,7 +76,7 @@ def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 def repeats(
     request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin, subscription: MemberSubscription
 ) -> bool:
-    """Whether the request tells nothing of the member that it has not told before."""
+    """Whether the request changes nothing of the member's subscription."""
     return (
         request.instance_id == subscription.instance_id
         and request.rebalance_timeout_ms in (-1, subscription.rebalance_timeout_ms)
@@ -92,7 +92,7 @@ def repeats(
 def updated(
     known: MemberSubscription, request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin
 ) -> MemberSubscription:
-    """What a null says is that nothing changed; an empty expression takes the old one back."""
+    """The subscription after the request; null means unchanged, an empty expression removes it."""
     names = request.subscribed_topic_names
     regex = request.subscribed_topic_regex
     return MemberSubscription(
@@ -112,5 +112,5 @@ def updated(
 
 
 def wanted(subscription: MemberSubscription) -> tuple[tuple[str, ...], str | None, str | None]:
-    """What a new target must be computed for."""
+    """The fields that the target assignment depends on."""
     return subscription.topic_names, subscription.regex, subscription.server_assignor

@@ -1,8 +1,8 @@
-"""Group epoch, target assignment and members' steps: the three loops of KIP-848.
+"""Maintains group epoch, target assignment and members' progress: the three loops of KIP-848.
 
-1. The group epoch grows when members come, go or change what they want, or topics change.
-2. When it is ahead of the assignment epoch, the next heartbeat has a new target computed.
-3. Each member is led towards the target on its own, heartbeat by heartbeat (reconcile.py).
+1. The group epoch grows when members join, leave or change their subscription, or topics change.
+2. When it is ahead of the assignment epoch, the next heartbeat computes a new target.
+3. Each member moves towards its target on its own, heartbeat by heartbeat (reconcile.py).
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 
 class Rebalancing:
-    """One per group. Every method writes what it decides into the ``Changes`` it is given."""
+    """One per group. Its methods add their records to the given ``Changes``."""
 
     def __init__(self, state: ConsumerGroupState, context: ConsumerContext, timers: Timers) -> None:
         self.state = state
         self.context = context
         self.timers = timers
-        # The topics that the metadata hash was computed from; another object may be other topics.
+        # Topics that the metadata hash was computed from; another object may have other topics.
         self._topics: Mapping[str, TopicImage] | None = None
 
     def note(self, kind: GroupEventKind, member_id: str = "", detail: str = "") -> None:
-        """For whoever asks later what happened in the group, and why."""
+        """Add an event to the group's timeline."""
         scope, state = self.context.scope, self.state
         epoch = state.group_epoch
         scope.timeline.note(scope.moment, state.group_id, kind, member_id, epoch, detail)
@@ -61,7 +61,7 @@ class Rebalancing:
         )
 
     def refresh(self, changes: Changes, *, is_bump_due: bool) -> None:
-        """Let the group epoch grow where members (``is_bump_due``) or topics have changed."""
+        """Increase the group epoch if members (``is_bump_due``) or topics have changed."""
         state, image = self.state, self.context.image()
         if not is_bump_due and self._topics is image.topics:
             return
@@ -76,7 +76,7 @@ class Rebalancing:
         self._topics = image.topics
 
     def retarget(self, changes: Changes) -> None:
-        """Compute the target assignment of the present group epoch, unless it is there."""
+        """Compute the target assignment of the current group epoch if it is missing."""
         state = self.state
         if state.assignment_epoch == state.group_epoch:
             return
@@ -92,8 +92,8 @@ class Rebalancing:
         assignor = self.assignor_name()
         changed = changed_targets(state.targets, ASSIGNORS[assignor](task))
         for member_id, target in changed:
-            # Of thousands of members they may be more than a batch holds. Until the assignment
-            # epoch is there too, whoever loads them takes them for those of before.
+            # Thousands of targets may exceed one batch. Until the assignment epoch is written too,
+            # a coordinator that loads them counts them for the previous epoch.
             changes.allow_break()
             changes.put_target(member_id, target)
         changes.allow_break()
@@ -104,16 +104,16 @@ class Rebalancing:
         )
 
     def assignor_name(self) -> str:
-        """What most members ask for; the broker's first one where nobody asks."""
+        """The assignor that most members ask for; without votes the broker's first one."""
         offered = supported_assignors(self.context)
         votes = Counter(
             member.subscription.server_assignor for member in self.state.members.values()
         )
-        # ``max`` takes the first of equals, so a tie goes to the order of the configuration.
+        # ``max`` returns the first of equals: on a tie the order of the configuration decides.
         return max(offered, key=lambda name: votes[name])
 
     def reconcile(self, changes: Changes, member: ConsumerGroupMember, report: Report) -> bool:
-        """Lead the member one step on. Whether what it may own has changed."""
+        """Move the member one step; return whether its assigned partitions have changed."""
         before = member.progress
         after = reconciled(self.state, member, report)
         if after is before:
@@ -127,20 +127,20 @@ class Rebalancing:
         return after.assigned != before.assigned
 
     def drop(self, changes: Changes, member_ids: Iterable[str]) -> None:
-        """These members are gone: their partitions are free, a new target is due."""
+        """Remove these members and release their partitions; a new target is then due."""
         for member_id in member_ids:
             changes.remove_member(member_id)
             self.timers.stop_all(member_id)
-        # Expressions are matched by the next heartbeat: the topics of one may be too many for a
-        # record, which must keep nobody from leaving.
+        # The next heartbeat matches expressions: the topics of one may be too many for a record,
+        # which must not prevent a member from leaving.
         state = self.state
         forget_expressions(state, changes)
         self._bump(changes, metadata_hash(state, self.context.image()), "its members have changed")
         self._topics = None
 
     def mend(self, member_ids: Iterable[str], *, is_begun: bool) -> None:
-        """A step was taken back that these members had a part in. Nobody has timers in a group
-        that has not begun."""
+        """Restore the timers of members whose changes were undone. A group that has not begun has
+        no timers."""
         self._topics = None
         for member_id in member_ids:
             member = self.state.members.get(member_id) if is_begun else None
@@ -152,13 +152,13 @@ class Rebalancing:
 
 
 def supported_assignors(context: ConsumerContext) -> list[str]:
-    """Those of group.consumer.assignors that exist here, in their order."""
+    """The existing assignors in group.consumer.assignors, in their order."""
     configured = context.scope.settings.consumer_assignors
     return [name for name in configured if name in ASSIGNORS] or ["uniform"]
 
 
 def _told(progress: MemberAssignment) -> str:
-    """What a member is told, in few words."""
+    """The member's new assignment, as text."""
     text = f"epoch {progress.member_epoch}, {size_of(progress.assigned)} partitions to own"
     if progress.revoking:
         text += f", {size_of(progress.revoking)} to revoke"

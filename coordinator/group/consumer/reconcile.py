@@ -1,12 +1,12 @@
-"""One member's next step from what it has to what it shall have.
+"""Computes one member's next step from its current assignment to its target.
 
-The rule everything rests on (KIP-848): a member first gives up what it shall not keep, then comes
-into the target's epoch, then gets what is free. A partition is free once the member that had it
-has *said* that it let go, so at no time two members may believe in the same one:
+The invariant (KIP-848): a member first revokes what is not in its target, then enters the target's
+epoch, then gets what is free. A partition is free once its previous owner has *reported* that it
+revoked it, so two members never believe they own the same one:
 1. A has p, the new target gives p to B.
-2. A is told to revoke p and keeps its epoch; p stays in A's ``revoking``.
-3. B comes into the new epoch without p (UNRELEASED_PARTITIONS), p is still owned.
-4. A reports what it owns, without p; only now p leaves A and A comes into the new epoch.
+2. A has to revoke p and keeps its epoch; p stays in A's ``revoking``.
+3. B enters the new epoch without p (UNRELEASED_PARTITIONS), p is still owned.
+4. A reports what it owns, without p; only now A loses p and enters the new epoch.
 5. B's next heartbeat gets p.
 """
 
@@ -35,12 +35,11 @@ if TYPE_CHECKING:
 
 
 class Report(NamedTuple):
-    """What a member says it owns in its present epoch; None where it says nothing of that.
+    """The partitions that a member reports for its current epoch; None if it reports none.
 
-    ``is_final``: the member has nothing underway that it could still take up, as in a join, where
-    it has let go of everything else before it asked. In a heartbeat a partition may be missing
-    because the member has not taken it up *yet*: what is missing there counts as revoked only
-    after the member was told to revoke it."""
+    ``is_final``: the member is not taking up partitions, as in a join, before which it has revoked
+    everything else. In a heartbeat a partition may be missing because the member has not taken it
+    up *yet*: it counts as revoked only after the member was asked to revoke it."""
 
     owned: Assignment | None
     is_final: bool = False
@@ -49,7 +48,7 @@ class Report(NamedTuple):
 def reconciled(
     state: ConsumerGroupState, member: ConsumerGroupMember, report: Report
 ) -> MemberAssignment:
-    """The member's progress after it reported; the same object where it cannot move."""
+    """The member's progress after its report; the same object if nothing changes."""
     progress = member.progress
     match progress.state:
         case MemberState.STABLE:
@@ -59,8 +58,8 @@ def reconciled(
         case MemberState.UNREVOKED_PARTITIONS:
             if report.owned is None or intersection(progress.revoking, report.owned):
                 return progress
-            # Letting go is a step of its own: if the newest target wants more revoked, the
-            # member's epoch tells that request from the one it has just fulfilled.
+            # Revoking is a step of its own: if the newest target requires more revocations, the
+            # epoch distinguishes that request from the one that the member has just fulfilled.
             epoch = min(progress.member_epoch + 1, state.assignment_epoch)
             done = progress._replace(member_epoch=epoch, revoking=NOTHING)
             return _next(state, member, done, report)
@@ -83,7 +82,7 @@ def _next(
             member.progress, progress.member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, surplus
         )
     wanted = list(pairs_of(difference(target, kept)))
-    # What the member itself has just let go of is free for it at once.
+    # Partitions that the member itself has just revoked are free for it at once.
     free = [pair for pair in wanted if state.owners.get(pair) in (None, member.member_id)]
     is_waiting = len(free) < len(wanted)
     return _moved(
@@ -101,10 +100,10 @@ def _moved(
     assigned: Assignment,
     revoking: Assignment = NOTHING,
 ) -> MemberAssignment:
-    """The progress with the epoch before it, or the very same object where nothing differs.
+    """The new progress with its previous epoch; the same object if nothing differs.
 
-    The previous epoch is there for a member that comes again because an answer was lost. A step
-    inside of one epoch keeps it: that member may have missed several answers."""
+    The previous epoch admits a member that retries because a response was lost. A step within
+    one epoch keeps it: that member may have missed several responses."""
     is_same_epoch = member_epoch == before.member_epoch
     previous = before.previous_member_epoch if is_same_epoch else before.member_epoch
     after = MemberAssignment(member_epoch, previous, state, assigned, revoking)
@@ -112,7 +111,7 @@ def _moved(
 
 
 def can_be_completed(state: ConsumerGroupState, member: ConsumerGroupMember) -> bool:
-    """Whether everything that the member still waits for has become free."""
+    """Whether all partitions that the member waits for are free."""
     if member.progress.state is not MemberState.UNRELEASED_PARTITIONS:
         return False
     missing = difference(state.target_of(member.member_id), member.progress.assigned)

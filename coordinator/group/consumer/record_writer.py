@@ -1,4 +1,4 @@
-"""How the steps of one KIP-848 group get into the log: whole, in portions, or not at all."""
+"""Appends the changes of one KIP-848 group to the log: whole, in batches, or not at all."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class RecordWriter:
-    """``opening`` has to stand in the log before anything else of the group.
+    """One per group. ``opening`` must precede all other records of the group in the log.
 
-    ``empty_since_wall_ms`` tells since when nobody is in it, as far as memory goes."""
+    ``empty_since_wall_ms``: since when the group has no members, as far as memory knows."""
 
     def __init__(self, rebalancing: Rebalancing) -> None:
         self._rebalancing = rebalancing
@@ -32,8 +32,8 @@ class RecordWriter:
         self.empty_since_wall_ms: int | None = None
 
     def append(self, changes: Changes, member_id: str = "") -> str | None:
-        """Append what one step has changed, or take all of it back and say what is too large: what
-        cannot be written has the whole shard loaded again, at every try (hazard G-10)."""
+        """Append the changes of one call, or undo them and return why they are too large: what
+        cannot be written makes the shard reload, at every try (hazard G-10)."""
         if not changes.records:
             return None
         successor = self._go_back(changes)
@@ -56,7 +56,7 @@ class RecordWriter:
         return None
 
     def _go_back(self, changes: Changes) -> GroupMetadataValue | None:
-        """What the group is as a classic one, where it is to be that from now on."""
+        """The value of the classic group that replaces this one now; None if it stays."""
         if not may_go_back(self._state, self._context):
             return None
         count = len(changes.records)
@@ -77,14 +77,14 @@ class RecordWriter:
         )
         touched = changes.take_back()
         if member_id in self._state.members:
-            # It was not told to revoke anything, so silence confirms nothing.
+            # It did not get the response to revoke, so silence confirms nothing.
             self._state.members[member_id].unconfirmed = None
         self._rebalancing.mend(touched, is_begun=not self.opening)
         self._rebalancing.note(GroupEventKind.WRITE_FAILED, detail=text)
         return text
 
     def note_emptiness(self) -> None:
-        """Members may have come or gone."""
+        """Update since when the group is empty; its members may have changed."""
         if self._state.members:
             self.empty_since_wall_ms = None
         elif self.empty_since_wall_ms is None:

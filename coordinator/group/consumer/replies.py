@@ -1,4 +1,4 @@
-"""Answers of a KIP-848 group, none of which shows what could still vanish (hazard G-03)."""
+"""Sends responses of a KIP-848 group only when what they show is committed (hazard G-03)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Open:
-    """An append that is not committed, and who waits for it."""
+    """An append that is not committed, and the callbacks that wait for it."""
 
     __slots__ = ("is_overdue", "waiting")
 
@@ -31,19 +31,19 @@ class _Open:
 
 
 class Replies:
-    """The group changes its memory as it appends, so every answer tells of appended records.
+    """Responses of one group. Its memory changes with the append, so each shows appended records.
 
-    An answer therefore leaves when all that was appended before it is committed, also one that
-    brought no records itself: else a member could act on what the next coordinator never knew."""
+    A response therefore waits until all earlier appends are committed, even if it appended nothing:
+    otherwise a member could act on state that the next coordinator never had."""
 
     def __init__(self, outbox: Outbox, on_lost: Callable[[], object]) -> None:
         self._outbox = outbox
         self._on_lost = on_lost
-        # In order: appends are committed in the order they were made.
+        # Appends are committed in the order in which they were made.
         self._open: list[_Open] = []
 
     def append(self, records: Sequence[LogRecord]) -> None:
-        """Write; what is sent from now on waits for it."""
+        """Append records; later responses wait for them."""
         append = _Open()
         self._open.append(append)
         self._outbox.append(
@@ -56,7 +56,7 @@ class Replies:
         )
 
     def send(self, ticket: Ticket, response: Any, refuse: Callable[[ErrorCode], Any]) -> None:
-        """Answer as soon as that may be; ``refuse`` makes the answer if it never may."""
+        """Answer once all appends are committed; ``refuse`` makes the response if they fail."""
         if not self._open:
             self._outbox.answer(ticket, response)
             return
@@ -68,23 +68,23 @@ class Replies:
         self.when_committed(deliver)
 
     def when_committed(self, deliver: Callable[[ErrorCode], object]) -> None:
-        """Call with NONE once all that is appended by now is committed, or with an error that a
-        client understands. Now, if there is nothing to wait for."""
+        """Call with NONE once all appends so far are committed, or with an error that clients
+        understand. Calls at once if there is nothing to wait for."""
         if not self._open:
             deliver(ErrorCode.NONE)
         elif self._open[-1].is_overdue:
-            # Its waiting time was over before this one's began, and nobody counts it again.
+            # Its timeout has passed already and does not fire again.
             deliver(answer_to(ErrorCode.REQUEST_TIMED_OUT))
         else:
             self._open[-1].waiting.append(deliver)
 
     def refuse_all(self, error: ErrorCode) -> None:
-        """The shard ends here."""
+        """Answer all waiting requests with the error; the shard is unloaded."""
         for append in self._open:
             append.tell(answer_to(error))
 
     def _on_committed(self, append: _Open) -> None:
-        # Whoever is asked to commit out of order would break the promise above silently.
+        # A commit out of order would break the guarantee above silently.
         assert self._open[0] is append, "appends are committed in the order they were made"
         del self._open[0]
         append.tell(ErrorCode.NONE)

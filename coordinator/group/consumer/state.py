@@ -1,7 +1,7 @@
-"""What a KIP-848 group durably is. Records are its only way to change, live and while loading.
+"""The durable state of a KIP-848 group. Only records change it, live and while loading.
 
-A compacted log may hand over the records of one member in any order (what its older records said
-first may be said again later), so nothing here takes an order for granted.
+A compacted log may return the records of one member in any order (an older statement may be
+repeated later), so nothing here depends on their order.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _Old = TypeVar("_Old")
 
 class ConsumerGroupState:
     """``assignment_epoch`` is the group epoch for which ``targets`` were computed; while it is
-    behind, a new target is due. ``owners`` has one member per partition: who was given it and
-    has not yet said that it let go."""
+    behind, a new target is due. ``owners`` has the one member per partition that was assigned it
+    and has not yet reported its revocation."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -61,20 +61,20 @@ class ConsumerGroupState:
         self.owners: dict[tuple[Uuid, int], str] = {}
         self.static_members: dict[str, str] = {}
         self.classic_count = 0
-        # Kafka 4.0 wrote a record that nobody needs any more; it is deleted when one is found.
+        # Kafka 4.0 wrote a record that is obsolete; it is deleted when one is found.
         self.has_partition_metadata = False
 
     @property
     def is_void(self) -> bool:
-        """Whether there is nothing: never begun, or deleted."""
+        """Whether the group is empty of state: never begun, or deleted."""
         return self.group_epoch == NO_EPOCH and not self.members
 
     def target_of(self, member_id: str) -> Assignment:
-        """What the member shall have in the end."""
+        """The member's target assignment."""
         return self.targets.get(member_id, NOTHING)
 
     def apply(self, record: GroupRecord) -> None:
-        """Take in one record of this group, of any of the kinds 3 to 8 and 16."""
+        """Apply one record of this group, of the kinds 3 to 8 and 16."""
         key, value = record
         match value:
             case None:
@@ -97,10 +97,10 @@ class ConsumerGroupState:
                 raise AssertionError(f"{key.kind.name} is no record of a consumer group")
 
     def undo_of(self, key: RecordKey) -> Callable[[], object]:
-        """What takes back the next record of that key, once all that came after it is taken back.
+        """A callback that undoes the next record of that key, after all later records are undone.
 
-        For steps that the log cannot take; their number of records is not bounded, so each keeps
-        only what its own record replaces."""
+        For calls whose records the log cannot take; their number is unbounded, so each callback
+        keeps only what its own record replaces."""
         match key.kind:
             case RecordKind.CONSUMER_GROUP_METADATA:
                 return partial(self._set_group_epoch, self.group_epoch, self.metadata_hash)
@@ -130,7 +130,7 @@ class ConsumerGroupState:
 
         def undo() -> None:
             if member_id not in self.members:
-                # The same object: what is known of its session is in no record.
+                # The same object, because its session is in no record.
                 member.subscription, member.progress = UNKNOWN, NEWCOMER
                 self.members[member_id] = member
             self._set_subscription(member_id, subscription)
@@ -198,8 +198,8 @@ class ConsumerGroupState:
             del self.static_members[instance_id]
 
     def on_loaded(self) -> None:
-        """All records are read: drop what a damaged log left of members nobody knows, and build
-        the owners anew, since a half-cleaned log may have shown an older owner last."""
+        """All records are read: drop what a damaged log left of members without metadata, and
+        rebuild the owners, since a half-cleaned log may have returned an older owner last."""
         for member_id in [
             name for name, member in self.members.items() if member.subscription == UNKNOWN
         ]:

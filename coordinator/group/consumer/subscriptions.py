@@ -1,4 +1,4 @@
-"""Which topics a group's members subscribe to, by name and by expression, as metadata has them."""
+"""Resolves the topics that a group's members subscribe to, by name and by expression."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NO_TOPICS = 0
 
 
 class Subscribed(NamedTuple):
-    """Existing topics only: those of each member, and how many partitions each has."""
+    """Existing topics only: those of each member, and the partition count of each topic."""
 
     by_member: Mapping[str, frozenset[Uuid]]
     partition_counts: Mapping[Uuid, int]
 
 
 def names_of(state: ConsumerGroupState, member: ConsumerGroupMember) -> Iterable[str]:
-    """All topic names that the member subscribes to, whether they exist or not."""
+    """All topic names that the member subscribes to, existing or not."""
     subscription = member.subscription
     if subscription.regex is None:
         return subscription.topic_names
@@ -36,7 +36,7 @@ def names_of(state: ConsumerGroupState, member: ConsumerGroupMember) -> Iterable
 
 
 def subscribed_topics(state: ConsumerGroupState, image: MetadataImage) -> Subscribed:
-    """What every member could be given."""
+    """The topics that can be assigned to each member."""
     by_names: dict[frozenset[str], frozenset[Uuid]] = {}
     by_member: dict[str, frozenset[Uuid]] = {}
     counts: dict[Uuid, int] = {}
@@ -52,9 +52,9 @@ def subscribed_topics(state: ConsumerGroupState, image: MetadataImage) -> Subscr
 
 
 def metadata_hash(state: ConsumerGroupState, image: MetadataImage) -> int:
-    """A number that changes when a subscribed topic comes, goes, grows or is made anew (KIP-1101).
+    """A hash that changes if a subscribed topic is created, deleted, recreated or grows (KIP-1101).
 
-    Its value means nothing to anybody else; 64 bits, signed."""
+    Signed 64 bits; compared only with hashes of this function."""
     names: set[str] = set()
     for member in state.members.values():
         names.update(names_of(state, member))
@@ -69,7 +69,7 @@ def metadata_hash(state: ConsumerGroupState, image: MetadataImage) -> int:
 
 
 def forget_expressions(state: ConsumerGroupState, changes: Changes) -> None:
-    """Those that nobody subscribes by any more."""
+    """Delete the expressions that no member subscribes by."""
     for regex in sorted(state.regexes.keys() - _in_use(state)):
         changes.remove_regex(regex)
 
@@ -89,15 +89,15 @@ def resolve_expressions(
     compile_pattern: Callable[[str], Callable[[str], bool]],
     wall_ms: int,
 ) -> None:
-    """Match every expression in use with all topics anew, and forget those out of use.
+    """Match every expression in use against all topics and delete unused expressions.
 
-    Internal topics are never matched: nobody means them by ``.*``, and nobody could read them."""
+    Internal topics never match: no ``.*`` is meant for them, and consumers could not read them."""
     forget_expressions(state, changes)
     for regex in sorted(_in_use(state)):
         try:
             matches = compile_pattern(regex)
         except ValueError:
-            # It was accepted by another broker, whose RE2 may be newer: it matches nothing here.
+            # Another broker, whose RE2 may be newer, accepted it: it matches nothing here.
             matched: frozenset[str] = frozenset()
         else:
             matched = frozenset(

@@ -1,4 +1,4 @@
-"""The records with which a KIP-848 group begins or ends as a group of the classic protocol."""
+"""Builds the records that convert a classic group to a KIP-848 group and back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOWNGRADE_POLICIES = ("downgrade", "bidirectional")
 
 
 class Migrant(NamedTuple):
-    """A member of a classic group, and what it holds."""
+    """A member of a classic group and the partitions that it owns."""
 
     member_id: str
     subscription: MemberSubscription
@@ -35,9 +35,9 @@ class Migrant(NamedTuple):
 def take_in(
     state: ConsumerGroupState, changes: Changes, generation_id: int, migrants: Iterable[Migrant]
 ) -> None:
-    """Members keep what they hold; their generation is their first member epoch."""
+    """Take over members with their partitions; their generation is their first member epoch."""
     for member_id, subscription, held in migrants:
-        # Two that say they have the same partition: one of them is wrong, and will learn it.
+        # If two members claim the same partition, one is wrong and loses it.
         mine = from_pairs(pair for pair in pairs_of(held) if pair not in state.owners)
         changes.put_subscription(member_id, subscription)
         changes.put_target(member_id, mine)
@@ -48,7 +48,7 @@ def take_in(
 
 
 def may_go_back(state: ConsumerGroupState, context: ConsumerContext) -> bool:
-    """Whether only members of the classic protocol are left, and they may be a classic group."""
+    """Whether only classic members are left and they may become a classic group."""
     settings = context.scope.settings
     return (
         0 < len(state.members) == state.classic_count <= settings.max_size
@@ -57,9 +57,9 @@ def may_go_back(state: ConsumerGroupState, context: ConsumerContext) -> bool:
 
 
 def classic_value(state: ConsumerGroupState, context: ConsumerContext) -> GroupMetadataValue:
-    """The classic group that these members are.
+    """The record value of these members as a classic group.
 
-    Its generation is the epoch of those who are furthest: they go on without noticing."""
+    Its generation is the highest member epoch; members at that epoch continue undisturbed."""
     members = list(state.members.values())
     protocol = _shared_protocol(members)
     image = context.image()
@@ -74,7 +74,7 @@ def classic_value(state: ConsumerGroupState, context: ConsumerContext) -> GroupM
 
 
 def _shared_protocol(members: list[ConsumerGroupMember]) -> str:
-    """The first of the first member's that all know: nobody was let in without one."""
+    """The first member's first protocol that all support: joining requires a common one."""
     supported = [dict(_protocols(member)) for member in members]
     return next(name for name in supported[0] if all(name in one for one in supported))
 

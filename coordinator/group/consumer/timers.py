@@ -1,7 +1,7 @@
-"""The deadlines of a KIP-848 group's members: session, revocation, and the two of classic members.
+"""Timers of a KIP-848 group's members: session, revocation, and two for classic members.
 
-Every member has a session timer as long as it is there. A heartbeat only moves the moment that
-the member itself remembers; the timer, when it fires, looks there and goes off again if need be.
+Every member has a session timer. A heartbeat only moves the deadline stored in the member; when
+the timer fires before that deadline, it is set again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.common.scope import GroupScope
     from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 
-# Not the words of classic groups: named tuples of equal strings are equal keys, and a group that
-# changes its kind stops the timers of the one while it starts those of the other.
+# They differ from the kinds of classic groups: equal named tuples are equal keys, and a group that
+# changes its kind stops the old timers while it starts the new ones.
 SESSION = "consumer session"
 REVOCATION = "revocation"
 JOIN = "classic join"
@@ -26,14 +26,14 @@ KINDS = (SESSION, REVOCATION, JOIN, SYNC)
 
 
 class ConsumerTimer(NamedTuple):
-    """The group's part of a key in ``GroupScope.deadlines``."""
+    """The part of a key in ``GroupScope.deadlines`` after the group id."""
 
     kind: str
     member_id: str
 
 
 class Timers:
-    """Those of one group."""
+    """Timers of one group."""
 
     def __init__(self, group_id: str, scope: GroupScope) -> None:
         self._group_id = group_id
@@ -41,50 +41,49 @@ class Timers:
         self._deadlines = scope.deadlines
 
     def session_timeout_ms(self, member: ConsumerGroupMember) -> int:
-        """Members of the classic protocol chose theirs; for the others the broker does."""
+        """The session timeout: chosen by a classic member, configured by the broker for others."""
         classic = member.subscription.classic
         if classic is not None:
             return classic.session_timeout_ms
         return self._scope.session_timeout_ms(self._group_id)
 
     def begin_session(self, member: ConsumerGroupMember) -> None:
-        """From now on the member has to show that it lives."""
+        """Start the member's session."""
         self.extend_session(member)
         key = (self._group_id, ConsumerTimer(SESSION, member.member_id))
         self._deadlines.set(key, member.session_deadline_ms)
 
     def extend_session(self, member: ConsumerGroupMember) -> None:
-        """The member lives. This is what a heartbeat costs."""
+        """Restart the member's session; this is the cost of a heartbeat."""
         timeout_ms = self.session_timeout_ms(member)
         member.session_deadline_ms = self._scope.moment.now_ms + timeout_ms
         if timeout_ms < member.session_timeout_ms:
-            # The timer, set in the time of the longer one, would be late.
+            # The timer was set for the longer timeout and would fire late.
             key = (self._group_id, ConsumerTimer(SESSION, member.member_id))
             self._deadlines.set(key, member.session_deadline_ms)
         member.session_timeout_ms = timeout_ms
 
     def start(self, kind: str, member: ConsumerGroupMember) -> None:
-        """Give the member its rebalance timeout for that; what is running begins anew."""
+        """Start a timer with the member's rebalance timeout; a running one is replaced."""
         deadline_ms = self._scope.moment.now_ms + member.subscription.rebalance_timeout_ms
         self._deadlines.set((self._group_id, ConsumerTimer(kind, member.member_id)), deadline_ms)
 
     def start_once(self, kind: str, member: ConsumerGroupMember) -> None:
-        """As ``start``, but what is running goes on: asking again buys no time."""
+        """Like ``start``, but a running timer continues: a repeated request gains no time."""
         if (self._group_id, ConsumerTimer(kind, member.member_id)) not in self._deadlines:
             self.start(kind, member)
 
     def stop(self, kind: str, member_id: str) -> None:
-        """The member has done it."""
+        """Stop a member's timer."""
         self._deadlines.cancel((self._group_id, ConsumerTimer(kind, member_id)))
 
     def stop_all(self, member_id: str) -> None:
-        """The member is gone."""
+        """Stop all timers of a member."""
         for kind in KINDS:
             self.stop(kind, member_id)
 
     def mend(self, member_id: str, member: ConsumerGroupMember | None) -> None:
-        """Let the timers be those of a member, or of somebody who is none, after what was begun
-        with them has been taken back."""
+        """Set the timers to match a member whose changes were undone; None: it is no member."""
         if member is None:
             self.stop_all(member_id)
             return
@@ -96,11 +95,11 @@ class Timers:
             self.start_once(REVOCATION, member)
         else:
             self.stop(REVOCATION, member_id)
-        # It was not told to sync.
+        # It did not get a response that asks it to sync.
         self.stop(SYNC, member_id)
 
     def has_expired(self, timer: ConsumerTimer, member: ConsumerGroupMember) -> bool:
-        """Whether a timer that fired means it; a session that was extended goes on instead."""
+        """Whether the time is over; a session that was extended gets its timer set again."""
         if timer.kind != SESSION:
             return True
         if member.session_deadline_ms <= self._scope.moment.now_ms:
@@ -109,7 +108,7 @@ class Timers:
         return False
 
     def reason(self, timer: ConsumerTimer, member: ConsumerGroupMember) -> str:
-        """Why the member has to go, for people."""
+        """Why the member is removed, as text."""
         if timer.kind == SESSION:
             return f"nothing heard for {self.session_timeout_ms(member)} ms (session timeout)"
         undone = {REVOCATION: "did not revoke", JOIN: "did not join again", SYNC: "did not sync"}

@@ -1,8 +1,8 @@
-"""The uniform assignor: the same number of partitions for everybody, give or take one.
+"""The uniform assignor: member loads as equal as possible.
 
-Where all members subscribe to the same topics, quotas say who keeps what. Where they do not, an
-even spread may not exist; then partitions are handed along chains of members, from one who has
-more to one who has at least two fewer, until no chain is left that makes the spread more even.
+If all members subscribe to the same topics, quotas decide who keeps what, and loads differ by at
+most one. Otherwise an even spread may not exist; then partitions move along chains of members, from
+one with more to one with at least two fewer, until no chain is left that evens the spread.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _kept(
     subscribed: Mapping[str, frozenset[Uuid]],
     previous: Mapping[str, Assignment],
 ) -> tuple[Holdings, list[Pair]]:
-    """What members had and still may have, and what nobody has."""
+    """The previous partitions that members may keep, and the unassigned ones."""
     taken: dict[Uuid, set[int]] = {
         topic_id: set() for topic_id in sorted(frozenset[bytes]().union(*subscribed.values()))
     }
@@ -56,8 +56,8 @@ def _kept(
         for topic_id, partitions in sorted(previous.get(member_id, NOTHING).items()):
             if topic_id in subscribed[member_id]:
                 count = partition_counts[topic_id]
-                # Two previous targets with the same partition would be a fault of ours; the log
-                # may carry it from elsewhere, and it must not be handed on.
+                # Two previous targets with the same partition would be a bug; the log may contain
+                # that from elsewhere, and it must not propagate.
                 mine = [p for p in sorted(partitions - taken[topic_id]) if p < count]
                 taken[topic_id].update(mine)
                 kept.extend((topic_id, partition) for partition in mine)
@@ -71,10 +71,10 @@ def _kept(
 
 
 def _fill_quotas(holdings: Holdings, unassigned: list[Pair]) -> None:
-    """Everybody gets the same number, and those that have one more already may keep it."""
+    """Give each member its quota; those that have one more than it may keep the remainder."""
     total = len(unassigned) + sum(map(len, holdings.values()))
     quota, extra = divmod(total, len(holdings))
-    # Who has the most keeps the odd ones: every other choice would move a partition more.
+    # The largest members keep the odd ones: every other choice would move a partition more.
     by_size = sorted(holdings, key=lambda member_id: -len(holdings[member_id]))
     quotas = {member_id: quota + (index < extra) for index, member_id in enumerate(by_size)}
     for member_id, pairs in holdings.items():
@@ -88,7 +88,7 @@ def _fill_quotas(holdings: Holdings, unassigned: list[Pair]) -> None:
 def _place(
     holdings: Holdings, unassigned: list[Pair], subscribed: Mapping[str, frozenset[Uuid]]
 ) -> None:
-    """Give each free partition to whoever of its topic's subscribers has the fewest."""
+    """Give each free partition to the subscriber of its topic with the fewest partitions."""
     heaps: dict[Uuid, list[tuple[int, str]]] = {}
     for topic_id, partition in unassigned:
         heap = heaps.get(topic_id)
@@ -99,7 +99,7 @@ def _place(
                 if topic_id in subscribed[member_id]
             ]
             heapify(heap)
-        # Sizes in the heap of a topic fall behind while other topics are placed.
+        # Sizes in a topic's heap become stale while other topics are placed.
         while heap[0][0] != len(holdings[heap[0][1]]):
             heapreplace(heap, (len(holdings[heap[0][1]]), heap[0][1]))
         size, member_id = heap[0]
@@ -108,12 +108,12 @@ def _place(
 
 
 def _even_out(holdings: Holdings, subscribed: Mapping[str, frozenset[Uuid]]) -> None:
-    """Hand partitions along chains until every spread that is left is forced by subscriptions."""
+    """Move partitions along chains until every remaining difference is forced."""
     subscribers: dict[Uuid, list[str]] = {}
     for member_id in holdings:
         for topic_id in subscribed[member_id]:
             subscribers.setdefault(topic_id, []).append(member_id)
-    # Partitions of each member by topic, so that a chain is found without looking at each.
+    # Each member's partitions by topic, so that a chain is found without visiting each partition.
     held: dict[str, dict[Uuid, list[int]]] = {member_id: {} for member_id in holdings}
     for member_id, pairs in holdings.items():
         for topic_id, partition in pairs:
@@ -147,7 +147,7 @@ def _chain(
     subscribers: dict[Uuid, list[str]],
     loads: dict[str, int],
 ) -> list[tuple[Uuid, str]]:
-    """The shortest way to a member with two fewer: topics to hand over, and to whom."""
+    """The shortest chain to a member with at least two fewer: topics to move and their takers."""
     came_from: dict[str, tuple[Uuid, str]] = {}
     seen_topics: set[Uuid] = set()
     waiting = deque([giver])

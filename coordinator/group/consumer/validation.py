@@ -1,4 +1,4 @@
-"""What makes a ConsumerGroupHeartbeat wrong by itself, whatever the group's state."""
+"""Validates the fields of a ConsumerGroupHeartbeat that do not depend on the group's state."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.consumer.context import ConsumerContext
     from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-# From this version on clients make their own member id (KIP-1082).
+# From this version on clients generate their member id (KIP-1082).
 OWN_MEMBER_ID_VERSION = 1
 
 
 class Fault(NamedTuple):
-    """Why a request is refused."""
+    """Error code and text for a refused request."""
 
     error: ErrorCode
     text: str
@@ -28,12 +28,12 @@ class Fault(NamedTuple):
 def heartbeat_fault(
     request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin, context: ConsumerContext
 ) -> Fault | None:
-    """What is wrong with the request, if anything is."""
+    """Why the request is invalid; None if it is valid."""
     text = _form_fault(request, caller) or _join_fault(request)
     if text is not None:
         return Fault(ErrorCode.INVALID_REQUEST, text)
     if _subscription_bytes(request) > context.scope.settings.max_record_bytes:
-        # It could not be written, and a group that cannot write is stuck (hazard G-10).
+        # The record could not be written, and a group that cannot write is stuck (hazard G-10).
         return Fault(ErrorCode.INVALID_REQUEST, "the subscription is too large to be stored")
     offered = supported_assignors(context)
     if request.server_assignor is not None and request.server_assignor not in offered:
@@ -78,7 +78,7 @@ def _join_fault(request: ConsumerGroupHeartbeatRequest) -> str | None:
 
 
 def _subscription_bytes(request: ConsumerGroupHeartbeatRequest) -> int:
-    """About the size of the record that it would make; what is told apart from it is small."""
+    """An estimate of the size of its record; the other fields are small."""
     names = request.subscribed_topic_names or ()
     # A name is at most four bytes a character, and its length stands before it.
     return sum(4 * len(name) + 5 for name in names) + 4 * len(request.subscribed_topic_regex or "")
