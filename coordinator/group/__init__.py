@@ -1,1 +1,1 @@
-"""Consumer groups and committed offsets: decisions only, one shard per offsets partition."""
+"""Decides about consumer groups and committed offsets; one shard per offsets partition."""

@@ -1,8 +1,8 @@
-"""Which of the two kinds of groups an id belongs to, and how an empty one becomes the other.
+"""Assigns each group id to a classic or a consumer group and converts empty groups.
 
-An empty group has no kind worth keeping: whoever comes first decides what it is from now on, as
-with Kafka. The records of the old one are deleted before the first of the new one is written. A
-group with members may change its kind as well (migration.py).
+The first member of an empty group decides its kind, as in Kafka. The records of the old kind are
+deleted before the first record of the new one is written. Groups with members change their kind in
+migration.py.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ JOINING_EPOCH = 0
 
 
 class GroupTable:
-    """All groups with members of one shard, of both kinds, in one table."""
+    """The table of all groups of one shard that have or had members, of both kinds."""
 
     def __init__(
         self, scope: GroupScope, groups: Groups, image: Callable[[], MetadataImage]
@@ -58,7 +58,7 @@ class GroupTable:
     # Loading.
 
     def replay(self, record: GroupRecord) -> None:
-        """Take in a record that is not about offsets."""
+        """Apply a record that is not about offsets."""
         key, value = record
         if key.kind is RecordKind.GROUP_METADATA:
             assert value is None or isinstance(value, GroupMetadataValue)
@@ -72,7 +72,7 @@ class GroupTable:
             group.replay(record)
 
     def on_loaded(self, moment: Moment) -> None:
-        """All records are read."""
+        """All records are read: start the groups' timers."""
         for group_id, group in list(self._groups.items()):
             group.on_loaded(moment)
             self._drop_if_void(group_id)
@@ -80,7 +80,7 @@ class GroupTable:
     # Requests.
 
     def handle(self, request: MembersRequest, caller: RequestOrigin, ticket: Ticket) -> None:
-        """SyncGroup, Heartbeat or LeaveGroup. HOT: most of them are heartbeats."""
+        """Handle SyncGroup, Heartbeat or LeaveGroup. HOT: most of them are heartbeats."""
         group = self._consumer_group(request.group_id)
         if group is not None and group.has_members:
             group.classic_request(request, caller, ticket)
@@ -88,7 +88,7 @@ class GroupTable:
             self._classic.handle(request, caller, ticket)
 
     def join(self, request: JoinGroupRequest, caller: RequestOrigin, ticket: Ticket) -> None:
-        """JoinGroup, which may found a group or find one of the other kind."""
+        """Handle JoinGroup, which may create a group or address one of the other kind."""
         group = self._consumer_group(request.group_id)
         if group is not None and group.has_members:
             error = self._classic.check_join(request)
@@ -104,7 +104,7 @@ class GroupTable:
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: RequestOrigin, ticket: Ticket
     ) -> None:
-        """ConsumerGroupHeartbeat, which may do the same."""
+        """Handle ConsumerGroupHeartbeat, which may also create or convert a group."""
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             group.heartbeat(request, caller, ticket)
@@ -127,7 +127,7 @@ class GroupTable:
         caller: RequestOrigin,
         ticket: Ticket,
     ) -> None:
-        """The first member of the newer protocol takes a classic group with it."""
+        """Convert a classic group for its first member of the KIP-848 protocol."""
         group = upgraded(classic, self._context)
         if group is None:
             self._answer_fault(NO_GROUP, ticket)
@@ -135,7 +135,7 @@ class GroupTable:
         group.heartbeat(request, caller, ticket)
         if group.has_begun:
             note(self._scope, classic.group_id, "from classic to consumer")
-            # Whoever waits for a round of the classic group joins the other one instead.
+            # Members that wait for a rebalance of the classic group rejoin the new one.
             classic.on_unload(ErrorCode.REBALANCE_IN_PROGRESS)
             self._groups[classic.group_id] = group
 
@@ -145,9 +145,9 @@ class GroupTable:
     def describe(
         self, request: ConsumerGroupDescribeRequest, caller: RequestOrigin, ticket: Ticket
     ) -> None:
-        """ConsumerGroupDescribe: groups of that kind alone; for others there is another request.
+        """Handle ConsumerGroupDescribe, for KIP-848 groups only.
 
-        Answered when all that it shows is committed (hazard G-03)."""
+        The response is sent when all that it shows is committed (hazard G-03)."""
         del caller
         found: dict[str, DescribedGroup] = {}
         group_ids = list(dict.fromkeys(request.group_ids))
@@ -171,11 +171,11 @@ class GroupTable:
             self._scope.outbox.answer(ticket, ConsumerGroupDescribeResponse())
 
     def on_deadline(self, group_id: str, rest: Hashable) -> None:
-        """A deadline of that group has come."""
+        """A deadline of that group is due."""
         self._groups[group_id].on_deadline(rest)
         self._drop_if_void(group_id)
 
-    # Inside.
+    # Helpers.
 
     def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
         group = self._groups.get(group_id)
@@ -194,7 +194,7 @@ class GroupTable:
         self._scope.outbox.answer(ticket, response)
 
     def _delete_records(self, group: Group) -> None:
-        """The group ends in memory at once, so another one may have its id."""
+        """Delete the group, in memory at once, so that a new one may have its id."""
         tombstones = list(group.tombstones())
         group.on_unload(ErrorCode.UNKNOWN_MEMBER_ID)
         del self._groups[group.group_id]
@@ -204,6 +204,6 @@ class GroupTable:
             self._scope.outbox.append(tombstones, Continuation(nothing, self._on_lost))
 
     def _on_lost(self, error: ErrorCode) -> None:
-        """Both kinds may now be in the log under one id."""
+        """The log may now have records of both kinds under one id."""
         del error
         self._scope.must_reload = True

@@ -1,9 +1,9 @@
-"""Groups that change their kind while their members go on working (KIP-848, online migration).
+"""Converts groups with members from one kind to the other (KIP-848, online migration).
 
-Up: a classic group of consumers becomes a KIP-848 group in the step in which the first such member
-joins. Everybody keeps what it has; the members of the classic protocol are called to join again,
-and from then on are assigned by the broker. Down: when the last KIP-848 member is gone and others
-are left, they are a classic group again, with what they have, and a round of theirs begins.
+Upgrade: a classic group of consumers becomes a KIP-848 group when the first KIP-848 member joins.
+Members keep their partitions; classic members are asked to rejoin, and the broker assigns from then
+on. Downgrade: when the last KIP-848 member leaves and classic ones remain, they become a classic
+group, keep their partitions and rebalance.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ UPGRADE_POLICIES = ("upgrade", "bidirectional")
 
 
 def upgraded(classic: ClassicGroup, context: ConsumerContext) -> ConsumerGroup | None:
-    """The KIP-848 group that the classic one would be; None where it may not or cannot be one.
+    """The KIP-848 group for a classic one; None if the conversion is forbidden or impossible.
 
-    It is not in the log before it ``has_begun``, that is, before somebody has joined it."""
+    It is not in the log before it ``has_begun``, that is, before a member has joined it."""
     group = ConsumerGroup(classic.group_id, context)
     members = list(classic.roster.members.values())
     if not members:
@@ -46,27 +46,27 @@ def upgraded(classic: ClassicGroup, context: ConsumerContext) -> ConsumerGroup |
     ):
         return None
     try:
-        # Whoever has not been told its id yet will come again under another one.
+        # A member that does not know its id yet will rejoin under another one.
         migrants = [_migrant(one, classic, context.image()) for one in members if not one.is_new]
     except RemoteProtocolError as error:
         note(context.scope, classic.group_id, f"refused, a member's bytes are malformed: {error}")
         return None
     group.take_over(classic.generation.generation_id, migrants, classic.tombstones())
-    # As much again is left for what the join itself changes, maybe of every member.
+    # Half is left for the changes of the join itself, which may concern every member.
     if 2 * group.opening_bytes > settings.max_record_bytes:
-        # The log would refuse it, and the shard be loaded again, at every try (hazard G-10).
+        # The log would refuse it and the shard be reloaded, at every try (hazard G-10).
         note(context.scope, classic.group_id, "refused, the group is too large to be written")
         return None
     return group
 
 
 def _migrant(member: ClassicGroupMember, classic: ClassicGroup, image: MetadataImage) -> Migrant:
-    # Before a generation there is no chosen protocol; then the one it likes best has to do.
+    # Without a generation no protocol is chosen: use the member's preferred one.
     chosen = classic.generation.protocol_name
     protocols = sorted(member.protocols, key=lambda protocol: protocol[0] != chosen)
     wish = wish_of(protocols[0][1], image)
-    # While a round is completed nobody has an assignment; those who keep their partitions over a
-    # round (KIP-429) have said which.
+    # Until a rebalance completes no member has an assignment; members that keep their partitions
+    # across it (KIP-429) list them in their subscription.
     held = held_by(member.assignment, image) if member.assignment else wish.owned
     subscription = MemberSubscription(
         instance_id=member.instance_id,
@@ -81,7 +81,7 @@ def _migrant(member: ClassicGroupMember, classic: ClassicGroup, image: MetadataI
 
 
 def downgraded(group_id: str, stored: GroupMetadataValue, scope: GroupScope) -> ClassicGroup:
-    """The classic group whose record has just been appended; its members are called to join."""
+    """The classic group whose record has just been appended; its members are asked to rejoin."""
     group = ClassicGroup(group_id, scope)
     group.restore(stored)
     group.on_loaded(scope.moment)
@@ -91,5 +91,5 @@ def downgraded(group_id: str, stored: GroupMetadataValue, scope: GroupScope) -> 
 
 
 def note(scope: GroupScope, group_id: str, detail: str) -> None:
-    """For whoever asks what kind of group it was at what time."""
+    """Add a conversion event to the group's timeline."""
     scope.timeline.note(scope.moment, group_id, GroupEventKind.CONVERTED, detail=detail)

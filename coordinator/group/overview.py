@@ -1,4 +1,4 @@
-"""Groups from outside: ListGroups, DescribeGroups and DeleteGroups, for both kinds of groups."""
+"""Handles ListGroups, DescribeGroups and DeleteGroups for both kinds of groups."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOT_FOUND_VERSION = 6
 
 
 class GroupOverview:
-    """A group of which only offsets are known is an empty classic one, without a protocol."""
+    """One per shard. A group with nothing but offsets is an empty classic one without protocol."""
 
     def __init__(self, scope: GroupScope, groups: Groups, offsets: OffsetTable) -> None:
         self._scope = scope
@@ -45,11 +45,11 @@ class GroupOverview:
     # Listing.
 
     def listing(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
-        """Group after group; None for one that is in none of the states, or of none of the types,
-        that are asked for (no filter is all), or that is gone.
+        """Yield group after group; None for one that is deleted or does not match the state and
+        type filters (an empty filter matches all).
 
-        Other things may happen between two of them: nobody may have to wait until all the groups
-        of a broker are looked at."""
+        The caller may run other work between two groups, so that other requests need not wait until
+        all groups of a broker are listed."""
         states = {state.lower() for state in request.states_filter}
         types = {kind.lower() for kind in request.types_filter}
         for found in self._each():
@@ -83,7 +83,7 @@ class GroupOverview:
     # Describing.
 
     def describe(self, request: DescribeGroupsRequest, api_version: int) -> DescribeGroupsResponse:
-        """Groups of the newer protocol have a request of their own, and are not found here."""
+        """Describe classic groups; those of KIP-848 have another request and are not found here."""
         return DescribeGroupsResponse(
             groups=[self._describe(group_id, api_version) for group_id in request.groups]
         )
@@ -105,7 +105,7 @@ class GroupOverview:
     # Deleting.
 
     def delete(self, request: DeleteGroupsRequest, ticket: Ticket) -> None:
-        """Answered when the last of the groups is gone, or cannot go."""
+        """Delete the groups; answered when each one is deleted or has failed."""
         results = [DeletableGroupResult(group_id) for group_id in request.groups_names]
         deletion = _Deletion(self._scope, ticket, results)
         for result in results:
@@ -123,7 +123,7 @@ class GroupOverview:
             return
 
         def on_committed() -> None:
-            # Somebody may have come meanwhile; what they write stands after this in the log.
+            # A member may have joined meanwhile; its records follow these in the log.
             if group is not None and self._groups.get(group_id) is group and _is_left(group):
                 del self._groups[group_id]
             timeline = self._scope.timeline
@@ -140,7 +140,7 @@ class GroupOverview:
 
         tombstones = list(group.tombstones()) if group is not None else []
         if group is not None and group.group_type != CLASSIC:
-            # Its memory goes with what it writes: who joins now founds another group.
+            # It leaves memory with the append: a member that joins now creates a new group.
             del self._groups[group_id]
         deletion.wait_for(result)
         continuation = Continuation(on_committed, on_failed, on_overdue)
@@ -148,7 +148,7 @@ class GroupOverview:
 
 
 class _Deletion:
-    """One DeleteGroups request, which waits for what it writes about each group."""
+    """One DeleteGroups request, waiting for the appends of its groups."""
 
     def __init__(
         self, scope: GroupScope, ticket: Ticket, results: list[DeletableGroupResult]
@@ -160,13 +160,13 @@ class _Deletion:
         self._is_answered = False
 
     def wait_for(self, result: DeletableGroupResult) -> None:
-        """There will be an outcome for that group."""
+        """Wait for the outcome of that group."""
         self._open.add(id(result))
 
     def settle(
         self, result: DeletableGroupResult | None = None, error: ErrorCode = ErrorCode.NONE
     ) -> None:
-        """There is one, the first that counts; answer if it was the last to wait for."""
+        """Set a group's outcome; only its first one counts. Answer if none is open."""
         if result is not None and id(result) in self._open:
             self._open.remove(id(result))
             result.error_code = error
@@ -176,7 +176,7 @@ class _Deletion:
 
 
 def _is_left(group: Group) -> bool:
-    """Whether nobody is in the group or about to come."""
+    """Whether the group has no members and none about to join."""
     return group.check_delete() is ErrorCode.NONE and group.empty_since_wall_ms is not None
 
 
@@ -193,7 +193,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
 
 
 def _described_member(member: ClassicGroupMember, protocol: str | None) -> DescribedGroupMember:
-    """What it subscribes to is known once its generation is settled."""
+    """A member; its metadata is shown only while the group is stable."""
     return DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

@@ -1,9 +1,9 @@
-"""All groups of one partition of ``__consumer_offsets``: the single door of the machine.
+"""All groups of one partition of ``__consumer_offsets``: the interface of the group coordinator.
 
-The shell gives it the log, then requests, outcomes and the time; it hands each to the group that is
-meant and returns the effects. A group id belongs to one kind of group at a time: group_table.py
-finds the group, those of the classic protocol are in classic/, those of KIP-848 in consumer/,
-offsets of both in offsets.py, and what is asked about many groups in overview.py.
+The caller passes the log, then requests, outcomes and the time; the shard passes each to the right
+group and returns the effects. A group id belongs to one kind of group at a time: group_table.py
+finds the group, classic/ and consumer/ (KIP-848) have the two kinds, offsets/ the offsets of both,
+and overview.py the requests about many groups.
 """
 
 from __future__ import annotations
@@ -52,16 +52,15 @@ if TYPE_CHECKING:
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 
-# Deadlines of no group: no group with members can have the empty id.
+# Deadlines that belong to no group: no group with members can have the empty id.
 _EXPIRY = ("", "expiry")
 _TOPICS = ("", "topics")
 
 
 class GroupShard:
-    """Made empty when a partition begins to be led, loaded by ``replay``, thrown away at the end
-    of its leader epoch. ``image`` gives the newest metadata of the cluster whenever it is asked.
-
-    Every call returns what to do, in order; nothing is done by itself."""
+    """Created empty when a broker begins to lead a partition, loaded by ``replay``, dropped when
+    its leader epoch ends. ``image`` returns the cluster's newest metadata. Every call returns the
+    effects to execute, in order; the shard executes none itself."""
 
     def __init__(self, scope: GroupScope, image: Callable[[], MetadataImage]) -> None:
         self.scope = scope
@@ -79,11 +78,11 @@ class GroupShard:
 
     @property
     def must_reload(self) -> bool:
-        """Whether memory is ahead of the log for good: unload this shard and load another."""
+        """Whether memory and log differ for good: unload this shard and load another."""
         return self.scope.must_reload
 
     def limit_batches(self, limit: Callable[[], int]) -> None:
-        """``limit`` tells how many bytes the log takes as one batch whenever it is asked."""
+        """Set the function that returns the log's present size limit of a batch, in bytes."""
         self.scope.batch_limit = limit
 
     # Loading.
@@ -91,8 +90,8 @@ class GroupShard:
     def replay(
         self, record: LogRecord, writer: Writer = NOBODY, moment: Moment | None = None
     ) -> None:
-        """Take in one record of the log while loading; HOT. Not for what was appended through
-        the effects: of that, ``committed`` tells."""
+        """Apply one record of the log while loading; HOT. Not for records that were appended
+        through the effects: for those call ``committed``."""
         if self.offsets.replay(record, writer):
             return
         if moment is not None:
@@ -104,7 +103,7 @@ class GroupShard:
     def replay_marker(
         self, producer_id: int, producer_epoch: int, committed: bool, moment: Moment | None = None
     ) -> None:
-        """The end of a transaction: in the log being loaded, or in the partition once the marker
+        """A transaction has ended: in the log being loaded, or in the partition once the marker
         is committed."""
         if moment is not None:
             self.scope.moment = moment
@@ -118,13 +117,13 @@ class GroupShard:
         self._set_expiry()
         return self.on_topics_changed(moment)
 
-    # Working.
+    # Running.
 
     def handle(
         self, request: Any, caller: RequestOrigin, ticket: Ticket, moment: Moment
     ) -> Effects:
-        """One request about groups of this shard: JoinGroup, SyncGroup, Heartbeat, LeaveGroup,
-        DescribeGroups, DeleteGroups, OffsetCommit, OffsetFetch (one group),
+        """Handle one request about groups of this shard: JoinGroup, SyncGroup, Heartbeat,
+        LeaveGroup, DescribeGroups, DeleteGroups, OffsetCommit, OffsetFetch (one group),
         OffsetDelete, TxnOffsetCommit, ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
         self.scope.moment = moment
         self._handlers[type(request)](request, caller, ticket)
@@ -137,27 +136,27 @@ class GroupShard:
         return self.scope.outbox.take()
 
     def failed(self, token: Token, error: ErrorCode, moment: Moment) -> Effects:
-        """The records of that append were not written, or may yet vanish."""
+        """The records of that append were not written, or may be lost."""
         self.scope.moment = moment
         self.scope.outbox.failed(token, error)
         return self.scope.outbox.take()
 
     def overdue(self, token: Token, moment: Moment) -> Effects:
-        """Nobody knows what became of that append, and who waits has waited long enough."""
+        """The outcome of that append is unknown, and the requests waiting for it time out."""
         self.scope.moment = moment
         self.scope.outbox.overdue(token)
         return self.scope.outbox.take()
 
     def next_deadline_ms(self) -> float | None:
-        """When ``on_deadline`` is due, on the monotonic clock."""
+        """When ``on_deadline`` is due, on the monotonic clock; None if no deadline is set."""
         return self.scope.deadlines.next_deadline_ms()
 
     def on_deadline(self, moment: Moment) -> Effects:
-        """Deadlines have come. May be called early."""
+        """Handle due deadlines. May be called early."""
         self.scope.moment = moment
         deadlines = self.scope.deadlines
-        # One by one: a round that ends at its timer cancels those of the members that go with it.
-        # What is set to this very moment meanwhile comes with the next call.
+        # One at a time: a rebalance that ends at its timer cancels the timers of removed members.
+        # Deadlines set to this same moment meanwhile are taken by the next call.
         is_sweep_due = is_removal_due = False
         for _ in range(len(deadlines)):
             key = deadlines.take_expired(moment.now_ms)
@@ -173,12 +172,12 @@ class GroupShard:
         if is_removal_due:
             self._remove_topics()
         if is_sweep_due:
-            # Once: its next slice is due in this moment too, and would be taken as well.
+            # Once: its next slice is due at this moment too, and would be taken as well.
             self._expire(moment)
         return self.scope.outbox.take()
 
     def on_topics_changed(self, moment: Moment) -> Effects:
-        """Topics, or their partitions, are different from what ``image`` gave before."""
+        """The topics or partitions that ``image`` returns have changed."""
         self.scope.moment = moment
         before, self._topics = self._topics, self._image().topics
         gone = [
@@ -192,25 +191,25 @@ class GroupShard:
         return self.scope.outbox.take()
 
     def unload(self, error: ErrorCode) -> Effects:
-        """The end: only answers come back, one for everybody who waits."""
+        """End the shard; returns only answers, one for each waiting request."""
         outbox = self.scope.outbox
         for group in self.groups.values():
             group.on_unload(error)
         outbox.fail_all(error)
         return outbox.take_answers()
 
-    # Telling.
+    # Reports.
 
     def listing(self, request: ListGroupsRequest) -> Iterator[ListedGroup | None]:
-        """ListGroups, group after group: None for one that is not asked for. Whoever asks may do
-        something else in between."""
+        """ListGroups, group after group: None for one that does not match. The caller may run
+        other work in between."""
         return self._overview.listing(request)
 
     def timeline(self, group_id: str) -> list[Event]:
-        """What is known of a group's recent past, oldest first (``ottla groups explain``)."""
+        """The recent events of a group, oldest first (``ottla groups explain``)."""
         return self.scope.timeline.of_group(group_id)
 
-    # Inside.
+    # Helpers.
 
     def _make_handlers(self) -> dict[type, Callable[[Any, RequestOrigin, Ticket], object]]:
         kinds, offsets, overview = self._kinds, self.offsets, self._overview
@@ -237,7 +236,7 @@ class GroupShard:
         }
 
     def _heartbeat(self, request: HeartbeatRequest, caller: RequestOrigin, ticket: Ticket) -> None:
-        """Nearly all there is to do, so it takes no way round. HOT."""
+        """Handle the most frequent request with no detour. HOT."""
         group = self.groups.get(request.group_id)
         if type(group) is ClassicGroup:
             response = HeartbeatResponse(0, group.heartbeat(request))
@@ -250,9 +249,9 @@ class GroupShard:
             self.scope.deadlines.set(_TOPICS, self.scope.moment.now_ms)
 
     def _expire(self, moment: Moment) -> None:
-        """One slice of a sweep. The next one comes at once, so that requests get between them."""
+        """Run one slice of a sweep. The next one is due at once; requests may run in between."""
         if not moment.is_wall_trusted:
-            # A step of a month would make groups start over, or skip what they have not read.
+            # A clock step of a month would expire groups that consumers have not finished reading.
             self._expiry.stop()
             self._set_expiry()
             return

@@ -1,4 +1,4 @@
-"""How the groups of a shard stand, for whoever watches them; changes nothing."""
+"""Summaries of a shard's groups and offsets for metrics; read only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GroupSummary(NamedTuple):
-    """One group at this moment. ``state`` is Kafka's word for it."""
+    """One group at this moment; ``state`` is Kafka's name."""
 
     group_id: str
     state: str
@@ -27,7 +27,7 @@ class GroupSummary(NamedTuple):
 
 
 class PartitionCommit(NamedTuple):
-    """An offset that is committed, for one partition."""
+    """A committed offset of one partition."""
 
     group_id: str
     place: TopicPartition
@@ -35,9 +35,9 @@ class PartitionCommit(NamedTuple):
 
 
 def group_summaries(shard: GroupShard) -> Iterator[GroupSummary]:
-    """All groups of the shard; one of which only offsets are known is empty.
+    """All groups of the shard; one with nothing but offsets is empty.
 
-    Other things may happen between two of them: a group that goes meanwhile may be left out."""
+    The caller may run other work between two of them: a group deleted meanwhile may be left out."""
     for group in list(shard.groups.values()):
         yield GroupSummary(group.group_id, group.state_name, _member_count(group))
     for group_id in shard.offsets.group_ids() - shard.groups.keys():
@@ -45,7 +45,7 @@ def group_summaries(shard: GroupShard) -> Iterator[GroupSummary]:
 
 
 def partition_commits(shard: GroupShard) -> Iterator[PartitionCommit]:
-    """All committed offsets of the shard, those of one group as they are when its turn comes."""
+    """All committed offsets of the shard, each group's as they are when its turn comes."""
     ledger = shard.offsets.ledger
     for group_id in ledger.group_ids():
         places = [

@@ -1,10 +1,10 @@
-"""Which committed offsets, and which groups, are kept no longer (KIP-211).
+"""Expires committed offsets and empty groups (KIP-211).
 
-An offset goes when nobody has used it for offsets.retention.minutes: since its group became empty
-or since it was committed, whichever is later; a standalone consumer's, and those of topics that a
-living group has left, since they were committed. What a request of old gave a time of its own goes
-then. Never while a rebalance goes on, and never while something of the partition is on its way
-(G-01). A group goes when nobody is in it and no offsets are left.
+An offset expires when it was unused for offsets.retention.minutes: since its group became empty or
+since its commit, whichever is later. Offsets of a standalone consumer, and of topics that a group
+with members no longer subscribes to, count from their commit. An explicit expiry time of an old
+request overrides this. Nothing expires during a rebalance or while the partition has open changes
+(G-01). A group expires when it has neither members nor offsets.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ EXAMINED_PER_SLICE_MAX = 5_000
 
 
 class OffsetExpiry:
-    """One per shard. A sweep over all groups is started every
-    offsets.retention.check.interval.ms, and runs in slices.
+    """One per shard. A sweep over all groups starts every offsets.retention.check.interval.ms
+    and runs in slices.
 
-    ``groups`` as in OffsetTable; ``forget`` takes one out of memory, whose end is being written."""
+    ``groups`` as in OffsetTable; ``forget`` drops a group whose tombstones are being written."""
 
     def __init__(
         self,
@@ -52,16 +52,16 @@ class OffsetExpiry:
         self._wall_ms = 0
 
     def start(self) -> None:
-        """Begin a sweep, unless the last one has not come to its end."""
+        """Begin a sweep, unless one is running."""
         if self._sweep is None:
             self._sweep = self._visit_groups()
 
     def stop(self) -> None:
-        """Go no further: what has been found old may not be."""
+        """Abort the sweep: what it found expired may not be."""
         self._sweep = None
 
     def run(self, moment: Moment, examined_max: int = EXAMINED_PER_SLICE_MAX) -> bool:
-        """Go on with the sweep for a slice. Whether there is more to do, at once."""
+        """Run a slice of the sweep; return whether there is more to do at once."""
         self._wall_ms = moment.wall_ms
         examined = 0
         while self._sweep is not None and examined < examined_max:
@@ -73,10 +73,10 @@ class OffsetExpiry:
         return self._sweep is not None
 
     def _visit_groups(self) -> Iterator[int]:
-        """The sweep; after each step the number of offsets it has examined, and one more.
+        """The sweep; yields per step the number of offsets examined, plus one.
 
-        Between two steps everything may have changed but the list of ids: each looks anew. To sort
-        a hundred thousand of them would take longer than a slice."""
+        Between two steps anything may change except the list of ids, so each step reads the current
+        state. Sorting a hundred thousand ids would take longer than a slice."""
         for group_id in self._ledger.visit_ids():
             for topic in sorted(self._ledger.committed(group_id)):
                 yield self._visit_topic(group_id, topic)
@@ -114,14 +114,14 @@ class OffsetExpiry:
         return self._wall_ms - unused_since_wall_ms >= self._scope.settings.offsets_retention_ms
 
     def _visit_emptied(self, group: Group) -> None:
-        """Delete a group of which nothing is left."""
+        """Delete a group that has neither members nor offsets."""
         if (
             group.empty_since_wall_ms is not None
             and group.check_delete() is ErrorCode.NONE
             and self._ledger.is_leaving(group.group_id)
         ):
-            # In memory it ends here: who joins from now on founds another one, whose records
-            # stand after these in the log.
+            # It ends in memory now: a member that joins later creates a new group, whose records
+            # follow these in the log.
             tombstones = list(group.tombstones())
             self._forget(group.group_id)
             if tombstones:
@@ -129,8 +129,8 @@ class OffsetExpiry:
                 self._scope.outbox.append(tombstones, Continuation(nothing, on_failed))
 
     def _on_lost(self, error: ErrorCode) -> None:
-        # The records of whoever has the id next would stand among those of this group, and be read
-        # as one with them. Of a classic group the last record is all.
+        # The records of the next group with this id would mix with this group's and be read as one
+        # group. Of a classic group only the last record counts.
         del error
         self._scope.must_reload = True
 

@@ -1,9 +1,9 @@
-"""Which offsets are committed, and which changes to them are still on their way.
+"""Stores committed offsets and open changes to them.
 
-A change is open from the moment its record is appended until the record is committed, and that of
-a transaction until its marker is there. Whatever the order in which outcomes arrive, a partition
-ends up with the change that stands last in the log (T-23): one that takes effect supersedes those
-before it. How the log gets in here when a shard is loaded: offsets_loading.py.
+A change is open from the append of its record until the record is committed, in a transaction until
+its marker is written. In whatever order outcomes arrive, a partition ends up with its last change
+in the log (T-23): a change that takes effect supersedes earlier ones. Loading from the log is in
+loading.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ than written, in a third of the memory of what they say, and nothing for a colle
 
 
 class PendingOffset:
-    """One commit, or with no value one deletion, that is on its way to be the last word."""
+    """One commit, or without value one deletion, that has not taken effect yet."""
 
     __slots__ = ("group_id", "is_committed", "is_superseded", "outcome", "place", "value", "writer")
 
@@ -37,36 +37,35 @@ class PendingOffset:
         self.place = place
         self.value = value
         self.writer = writer
-        # Whether the record can no longer vanish from the log.
+        # Whether the record is committed in the log.
         self.is_committed = False
-        # What the marker said where it came first; False too if the offset was deleted since.
+        # The marker's outcome, if it came first; also False if the offset was deleted since.
         self.outcome: bool | None = None
         # Whether a later record of the partition has taken effect.
         self.is_superseded = False
 
 
 class OffsetLedger:
-    """The committed offsets of all groups of one shard, and the open changes."""
+    """The committed offsets and open changes of all groups of one shard."""
 
     def __init__(self) -> None:
-        # While loading, when somebody holds on to them.
+        # True while loading, which holds references to the tables.
         self.keeps_empty = False
         self._committed: dict[str, dict[str, Values]] = {}
-        # By group and partition the open changes, as they follow each other in the log.
+        # Open changes by group and partition, in log order.
         self._open: dict[str, dict[TopicPartition, list[PendingOffset]]] = {}
-        # By producer id what waits for a marker, or will when its record is committed.
+        # By producer id the changes that wait for a marker, or will once they are committed.
         self._transactions: dict[int, dict[PendingOffset, None]] = {}
 
     # Reading.
 
     def group_ids(self) -> set[str]:
-        """The groups that have offsets, or may get some from what is open."""
+        """The groups that have offsets or open changes."""
         return self._committed.keys() | self._open.keys()
 
     def visit_ids(self) -> Iterator[str]:
-        """The groups that are known now, one by one, whatever happens between two of them: some
-        may be gone by then, some come twice. Nothing is done for all of them at once but to take
-        down their ids."""
+        """Iterate over the present groups, whatever changes in between: some may be deleted by
+        then, some occur twice. Only the copy of the ids takes time for all groups at once."""
         open_ids = list(self._open)
         yield from list(self._committed)
         yield from open_ids
@@ -76,11 +75,11 @@ class OffsetLedger:
         return group_id in self._committed or group_id in self._open
 
     def committed(self, group_id: str) -> Mapping[str, Mapping[int, bytes]]:
-        """What the group has committed, by topic and partition."""
+        """The group's committed values, by topic and partition."""
         return self._committed.get(group_id, {})
 
     def is_open(self, group_id: str, place: TopicPartition) -> bool:
-        """Whether some change of the partition has not come to its end."""
+        """Whether the partition has an open change."""
         return place in self._open.get(group_id, ())
 
     def unstable(self, group_id: str) -> set[TopicPartition]:
@@ -94,7 +93,7 @@ class OffsetLedger:
     def places(
         self, group_id: str, only_topics: frozenset[str] | None = None
     ) -> set[TopicPartition]:
-        """Every partition, of these topics or of all, that a deletion has to name."""
+        """The partitions, of these topics or of all, that a deletion has to name."""
         topics = self._committed.get(group_id, {})
         names = topics.keys() if only_topics is None else topics.keys() & only_topics
         places = {TopicPartition(name, partition) for name in names for partition in topics[name]}
@@ -104,20 +103,20 @@ class OffsetLedger:
         return places
 
     def is_leaving(self, group_id: str) -> bool:
-        """Whether the group has no offsets, or has none once open deletions are committed."""
+        """Whether the group has no offsets, or none once open deletions are committed."""
         places = self._open.get(group_id, {})
         if any(changes[-1].value is not None for changes in places.values()):
             return False
         committed = self._committed.get(group_id, {})
         count = sum(len(values) for values in committed.values())
-        # Cheap for the many groups of which nothing is on its way.
+        # Cheap for the many groups without open changes.
         return count <= len(places) and all(
             (topic, partition) in places
             for topic, values in committed.items()
             for partition in values
         )
 
-    # What is appended now.
+    # Appended records.
 
     def begin(
         self,
@@ -125,22 +124,22 @@ class OffsetLedger:
         records: Iterable[tuple[TopicPartition, bytes | None]],
         writer: Writer = NOBODY,
     ) -> list[PendingOffset]:
-        """The records follow each other in the log from here on."""
+        """Add changes for records that are being appended, in log order."""
         return [self.add(PendingOffset(group_id, place, value, writer)) for place, value in records]
 
     def on_committed(self, changes: Iterable[PendingOffset]) -> None:
-        """The records are in the log for good."""
+        """The records are committed in the log."""
         for change in changes:
             self._on_committed(change)
 
     def on_failed(self, changes: Iterable[PendingOffset]) -> None:
-        """The records are not in the log."""
+        """The records were not written."""
         for change in changes:
             self._close(change)
 
     def on_marker(self, producer_id: int, producer_epoch: int, *, is_commit: bool) -> None:
-        """A transaction of the producer has ended. A marker may carry a later epoch than what it
-        ends: the producer was fenced, or gets a new epoch with each transaction (KIP-890)."""
+        """A transaction of the producer has ended. The marker's epoch may be later than that of the
+        changes: the producer was fenced, or gets an epoch per transaction (KIP-890)."""
         for change in list(self._transactions.get(producer_id, ())):
             if change.writer.producer_epoch > producer_epoch:
                 continue
@@ -149,21 +148,21 @@ class OffsetLedger:
             if change.is_committed:
                 self._end(change)
 
-    # What the log says.
+    # Loading.
 
     def find_values(self, group_id: str, topic: str) -> Values:
-        """What the group has committed for the topic, to be changed by whoever is loading: later
-        records replace earlier ones, unless changes are open."""
+        """The group's values for the topic, which the loader changes directly: later records
+        replace earlier ones, unless changes are open."""
         assert self.keeps_empty, "what is empty may be left behind by the next deletion"
         return self._committed.setdefault(group_id, {}).setdefault(intern(topic), {})
 
     @property
     def open_groups(self) -> Mapping[str, object]:
-        """The groups of which something is on its way, as they are from moment to moment."""
+        """The groups with open changes; a live view."""
         return self._open
 
     def drop_empty(self) -> None:
-        """Forget the topics and groups that have come to have no offsets."""
+        """Remove topics and groups without offsets."""
         self.keeps_empty = False
         for group_id, topics in list(self._committed.items()):
             for topic, values in list(topics.items()):
@@ -175,10 +174,10 @@ class OffsetLedger:
     # The life of a change.
 
     def add(self, change: PendingOffset) -> PendingOffset:
-        """It follows all others in the log."""
+        """Add a change that follows all others in the log."""
         places = self._open.setdefault(change.group_id, {})
         places.setdefault(change.place, []).append(change)
-        # A deletion is never part of a transaction, even if one stands in its batch.
+        # A deletion is never part of a transaction, even within a transactional batch.
         if change.writer.is_transactional and change.value is not None:
             self._transactions.setdefault(change.writer.producer_id, {})[change] = None
         return change
@@ -196,7 +195,7 @@ class OffsetLedger:
                 self._close(earlier)
 
     def _end(self, change: PendingOffset) -> None:
-        """All is known about the change."""
+        """Apply a change whose outcome is known."""
         if change.outcome is not False:
             if not change.is_superseded:
                 self._put_in_force(change)
@@ -222,7 +221,7 @@ class OffsetLedger:
         for earlier in changes[: changes.index(change)]:
             earlier.is_superseded = True
             if change.value is None:
-                # What was deleted does not keep readers waiting for a marker either.
+                # Readers need not wait for the marker of what was deleted.
                 earlier.outcome = False
                 if earlier.is_committed:
                     self._close(earlier)
@@ -244,5 +243,5 @@ class OffsetLedger:
 
 
 def offset_record(group_id: str, place: TopicPartition, value: bytes | None) -> LogRecord:
-    """The record that commits an offset, or deletes it. Raises ValueError for too long a name."""
+    """The record that commits or deletes an offset. Raises ValueError for too long a name."""
     return LogRecord(encode_key(RecordKind.OFFSET_COMMIT, group_id, *place), value)

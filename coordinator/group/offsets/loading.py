@@ -1,7 +1,7 @@
-"""Committed offsets as they come out of the log, a million in a second.
+"""Loads committed offsets from the log, a million in a second.
 
-A log has few keys that differ in more than the partition: their bytes without it lead straight to
-where the offset belongs, and neither they nor most values are ever decoded.
+Few keys differ in more than the partition: the bytes before it lead straight to the table for the
+offset, and neither they nor most values are ever decoded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OFFSET_COMMITS = (b"\0\0", b"\0\1")
 
 
 class OffsetLoading:
-    """Lives as long as its shard; remembers nothing once that is loaded."""
+    """Lives as long as its shard; keeps no targets once that is loaded."""
 
     def __init__(self, ledger: OffsetLedger) -> None:
         self.skipped = Skipped()
@@ -40,7 +40,7 @@ class OffsetLoading:
         self._targets: dict[bytes, _Target] = {}
 
     def replay(self, record: LogRecord, writer: Writer = NOBODY) -> bool:
-        """Take in a record; False for one that is not about offsets. HOT."""
+        """Apply a record; False for one that is not about offsets. HOT."""
         key, value = record
         target = self._targets.get(key[:-4])
         if target is None or not (value is None or is_plain_offset(value)):
@@ -67,7 +67,7 @@ class OffsetLoading:
         self._ledger.drop_empty()
 
     def _find_target(self, key: bytes, value: bytes | None) -> _Target | None:
-        """What the key leads to; None, and counted, where one of the two cannot be read."""
+        """The target of the key; None, and counted, if key or value cannot be read."""
         try:
             read = decode_key(key)
             is_known = value is None or decode_offset(value) is not None
@@ -80,7 +80,7 @@ class OffsetLoading:
             return None
         target = self._targets.get(key[:-4])
         if target is None:
-            # From here on a deletion must leave what is empty where the targets lead to.
+            # From here on a deletion must keep empty tables that targets refer to.
             self._ledger.keeps_empty = True
             values = self._ledger.find_values(read.group_id, read.name)
             target = self._targets[key[:-4]] = values, read.group_id, read.name

@@ -1,9 +1,8 @@
-"""Committed offsets of all groups of one shard: OffsetCommit, OffsetFetch, OffsetDelete and
-TxnOffsetCommit.
+"""Handles OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit for the groups of one shard.
 
-A commit is judged and appended in one step (G-02), answered and visible when it is committed
-(G-03), and never replaced by one that stands before it in the log. What is stored and on its way
-is in offsets_ledger.py; how offsets are read, answered for and deleted in the other offsets files.
+A commit is checked and appended in one call (G-02), answered and visible when it is committed
+(G-03), and never replaced by one that precedes it in the log. Stored offsets and open changes are
+in ledger.py; the other files read, answer and delete.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 
 NO_RETENTION = -1
 INT64_MAX = 2**63 - 1
-# The first OffsetCommit whose senders know member epochs and missing groups (KIP-848).
+# The first OffsetCommit version that knows member epochs and GROUP_ID_NOT_FOUND (KIP-848).
 MEMBER_EPOCH_VERSION = 9
 
 _CommitPartition = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
@@ -65,7 +64,7 @@ _Values = list[tuple[TopicPartition, bytes | None]]
 
 
 class _Asked(NamedTuple):
-    """One request to commit; its response says already what was refused at sight."""
+    """A request to commit; its response already has the errors found on receipt."""
 
     group_id: str
     ticket: Ticket
@@ -73,11 +72,11 @@ class _Asked(NamedTuple):
 
 
 class OffsetTable:
-    """One per shard. Requests are answered through the scope's outbox, now or when the log has
-    what they ask for.
+    """One per shard. Responses go through the scope's outbox, at once or when the appended
+    records are committed.
 
-    ``groups`` are those with members, or that had some; a group of which only offsets are known
-    is a simple one: somebody without membership commits in its name."""
+    ``groups`` are those that have or had members; a group with nothing but offsets is a simple
+    one, for which a client without membership commits."""
 
     def __init__(
         self, scope: GroupScope, groups: Mapping[str, Group], has_topic: Callable[[str], bool]
@@ -91,11 +90,11 @@ class OffsetTable:
         self._groups = groups
         self._has_topic = has_topic
 
-    # Loading, and what others append.
+    # Loading, and markers.
 
     def replay(self, record: LogRecord, writer: Writer = NOBODY) -> bool:
-        """Take in a record of the log; False for one that is not about offsets. Not to be called
-        for what was appended through the outbox."""
+        """Apply a record of the log; False for one that is not about offsets. Not for records that
+        were appended through the outbox."""
         return self.loading.replay(record, writer)
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, is_commit: bool) -> None:
@@ -108,11 +107,11 @@ class OffsetTable:
         self.loading.finish()
 
     def group_ids(self) -> set[str]:
-        """The groups that offsets are known of, in force or on their way."""
+        """The groups that have offsets or open changes."""
         return self.ledger.group_ids()
 
     def has_group(self, group_id: str) -> bool:
-        """Whether offsets of that group are known."""
+        """Whether the group has offsets or open changes."""
         return self.ledger.has_group(group_id)
 
     # Requests.
@@ -120,13 +119,13 @@ class OffsetTable:
     def commit(
         self, request: OffsetCommitRequest, caller: RequestOrigin, ticket: Ticket, moment: Moment
     ) -> None:
-        """OffsetCommit 2-9."""
+        """Handle OffsetCommit 2-9."""
         response = OffsetCommitResponse()
         values: _Values = []
         retention_ms = request.retention_time_ms
         expire_wall_ms = -1
         if retention_ms != NO_RETENTION:
-            # Who wants it for ever may ask for the longest time that there is.
+            # A client may request the largest retention for "never".
             expire_wall_ms = min(moment.wall_ms + retention_ms, INT64_MAX)
         for topic in request.topics:
             judged = OffsetCommitResponseTopic(name=topic.name)
@@ -145,7 +144,7 @@ class OffsetTable:
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, ticket: Ticket, moment: Moment
     ) -> None:
-        """TxnOffsetCommit 0-5: stored now, in force when the transaction's marker says so."""
+        """Handle TxnOffsetCommit 0-5: stored now, effective with the transaction's marker."""
         response = TxnOffsetCommitResponse()
         values: _Values = []
         for topic in request.topics:
@@ -164,12 +163,12 @@ class OffsetTable:
         self._write(_Asked(request.group_id, ticket, response), values, error, writer)
 
     def fetch(self, request: OffsetFetchRequest, caller: RequestOrigin, ticket: Ticket) -> None:
-        """OffsetFetch 1-9, from memory alone (GRP-07)."""
+        """Handle OffsetFetch 1-9, from memory alone (GRP-07)."""
         response = read_offsets(request, caller.api_version, self.ledger, self._groups)
         self._outbox.answer(ticket, response)
 
     def delete(self, request: OffsetDeleteRequest, ticket: Ticket) -> None:
-        """OffsetDelete 0 (KIP-496)."""
+        """Handle OffsetDelete 0 (KIP-496)."""
         group = self._groups.get(request.group_id)
         error = ErrorCode.NONE
         if group is not None:
@@ -199,13 +198,13 @@ class OffsetTable:
         outcome = DeletionOutcome(self._outbox, ticket, response)
         self.removal.remove(request.group_id, places, outcome.continuation())
 
-    # Judging.
+    # Checks.
 
     def _judge(self, topic: str, partition: _CommitPartition) -> ErrorCode:
         if partition.partition_index < 0 or not self._has_topic(topic):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         metadata = partition.committed_metadata
-        # Kafka counts characters, whatever the setting is called; a record has a limit in bytes.
+        # Kafka counts characters, despite the setting's name; a record has a limit in bytes.
         if metadata is not None and (
             len(metadata) > self._settings.offset_metadata_max_bytes
             or len(metadata.encode()) > STRING_BYTES_MAX
@@ -223,8 +222,8 @@ class OffsetTable:
             if self.ledger.has_group(request.group_id):
                 return ErrorCode.UNKNOWN_MEMBER_ID
             return ErrorCode.GROUP_ID_NOT_FOUND if is_recent else ErrorCode.ILLEGAL_GENERATION
-        # A member of the newer protocol takes its epoch for what older versions call generation:
-        # one that is let through with them is told of a new epoch in words it does not know.
+        # A KIP-848 member takes its epoch for the generation of older versions; accepted with
+        # these, it would get error codes that it does not know when its epoch changes.
         if not is_recent and group.needs_member_epochs(request.member_id):
             return ErrorCode.UNSUPPORTED_VERSION
         return group.check_commit(
@@ -233,7 +232,7 @@ class OffsetTable:
 
     def _judge_producer(self, request: TxnOffsetCommitRequest) -> ErrorCode:
         if request.producer_id < 0:
-            # Such a writer stands for none: the commit would be in force at once.
+            # A negative id means no producer: the commit would take effect at once.
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if request.producer_epoch < 0:
             return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -242,19 +241,19 @@ class OffsetTable:
         if group is None:
             if epoch < 0:
                 return ErrorCode.NONE
-            # A group of which offsets are known is one that has no members.
+            # A group with offsets that is not in the table has no members.
             if self.ledger.has_group(request.group_id):
                 return ErrorCode.UNKNOWN_MEMBER_ID
             return ErrorCode.ILLEGAL_GENERATION
         error = group.check_commit(
             request.member_id, request.group_instance_id, epoch, is_transactional=True
         )
-        # Producers know generations only.
+        # Producers know only generations.
         is_stale = error is ErrorCode.STALE_MEMBER_EPOCH
         return ErrorCode.ILLEGAL_GENERATION if is_stale else error
 
     def _write(self, asked: _Asked, values: _Values, error: ErrorCode, writer: Writer) -> None:
-        """Append at once: between judging and this no rebalance may start (G-02)."""
+        """Append at once: no rebalance may start between check and append (G-02)."""
         group_id = asked.group_id
         self.topic_removal.before_commit(group_id)
         changes = self.ledger.begin(group_id, values if error is ErrorCode.NONE else (), writer)

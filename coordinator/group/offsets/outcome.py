@@ -1,4 +1,4 @@
-"""Requests that wait for what they appended, and what they are told when it is decided."""
+"""Answers requests to commit or delete offsets when the outcome of their append is known."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 CommitResponse = OffsetCommitResponse | TxnOffsetCommitResponse
 
-# Where a commit is told something else than a member is.
+# Errors for which a commit's response differs from a member's.
 _OF_COMMITS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    # Of the check that the transaction is open; older clients do not expect it.
+    # From the check that the transaction is open; older clients do not expect it.
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
 
 def answer_to(error: ErrorCode) -> ErrorCode:
-    """What a client is told when the append of a commit or deletion failed with that error."""
+    """The error code for a client whose commit or deletion failed to append with ``error``."""
     return _OF_COMMITS.get(error) or failures.answer_to(error)
 
 
 @dataclass(slots=True)
 class CommitOutcome:
-    """One commit, transactional or not; the response holds what was refused at sight."""
+    """One commit, transactional or not; ``response`` has the errors found on receipt."""
 
     outbox: Outbox
     ticket: Ticket
@@ -44,7 +44,7 @@ class CommitOutcome:
     is_answered: bool = False
 
     def continuation(self, ledger: OffsetLedger, changes: list[PendingOffset]) -> Continuation:
-        """What happens as the log decides about these changes."""
+        """Callbacks for the outcome of these changes' append."""
 
         def on_committed() -> None:
             ledger.on_committed(changes)
@@ -57,7 +57,7 @@ class CommitOutcome:
         return Continuation(on_committed, on_failed, self._on_overdue)
 
     def answer(self, error: ErrorCode) -> None:
-        """Answer with that error for every partition that has none of its own."""
+        """Answer, with that error for every partition that has none yet."""
         if self.is_answered:
             return
         self.is_answered = True
@@ -68,14 +68,14 @@ class CommitOutcome:
         self.outbox.answer(self.ticket, self.response)
 
     def _on_overdue(self) -> None:
-        # Clients look for the coordinator and commit again. That the first commit may still come
-        # into force does no harm: the second one stands later in the log.
+        # Clients look up the coordinator and retry. The first commit may still take effect, which
+        # is harmless: the second one is later in the log.
         self.answer(answer_to(ErrorCode.REQUEST_TIMED_OUT))
 
 
 @dataclass(slots=True)
 class DeletionOutcome:
-    """One OffsetDelete; when it fails, it fails as a whole."""
+    """One OffsetDelete, which fails as a whole."""
 
     outbox: Outbox
     ticket: Ticket
@@ -83,7 +83,7 @@ class DeletionOutcome:
     is_answered: bool = False
 
     def continuation(self) -> Continuation:
-        """What happens as the log decides about the deletions."""
+        """Callbacks for the outcome of the deletions' append."""
         return Continuation(
             lambda: self._answer(self.response),
             self._on_failed,

@@ -1,7 +1,7 @@
-"""OffsetFetch: what the groups have committed, in the shape of the version that is asked for.
+"""OffsetFetch: builds the response with committed offsets for each version.
 
-Versions up to 7 are about one group, those from 8 about many, each of which gets its own answer
-(KIP-709). Before version 2 an error has no other place than every partition.
+Versions up to 7 name one group, those from 8 several, each with its own result (KIP-709).
+Before version 2 an error can only be reported for each partition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _GROUPS_VERSION = 8
 
 
 class _Wanted(NamedTuple):
-    """What one group is asked for; None stands for everything."""
+    """What the request asks of one group; ``topics`` of None means all."""
 
     group_id: str
     topics: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
@@ -59,7 +59,7 @@ def read_offsets(
     ledger: OffsetLedger,
     groups: Mapping[str, Group],
 ) -> OffsetFetchResponse:
-    """The answer to a request, complete."""
+    """The complete response to a request."""
     if api_version >= _GROUPS_VERSION:
         response = OffsetFetchResponse()
         for asked in request.groups:
@@ -82,7 +82,7 @@ def _read(wanted: _Wanted, ledger: OffsetLedger) -> _Topics:
     unstable = ledger.unstable(wanted.group_id) if wanted.is_stable else frozenset()
     if wanted.topics is None:
         indexes = {name: set(values) for name, values in committed.items()}
-        # A first commit that hangs in a transaction must not look like none at all (T-23).
+        # A first commit in an open transaction must not look like no commit (T-23).
         for topic, partition in unstable:
             indexes.setdefault(topic, set()).add(partition)
         asked = [(name, sorted(indexes[name])) for name in sorted(indexes)]

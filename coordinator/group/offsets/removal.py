@@ -1,4 +1,4 @@
-"""Deleting offsets: tombstones in portions that the log takes as one batch each."""
+"""Deletes offsets: appends tombstones in portions, each one batch."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import TopicPartition
 
-# A batch of deletions stays far below what any offsets topic accepts.
+# A deletion batch stays far below the size limit of any offsets topic.
 DELETIONS_PER_APPEND_MAX = 1_000
 DELETION_BYTES_PER_APPEND_MAX = 128 * 1024
-# What an append takes of the time of a slice, in groups or offsets that are only looked at.
+# The cost of an append within a slice, as a number of groups or offsets examined.
 APPEND_COST = 20
 
 _Batch = dict["TopicPartition", LogRecord]
 
 
 def _ignore(error: ErrorCode) -> None:
-    """What cannot be deleted now expires later."""
+    """Ignore the error: what cannot be deleted now expires later."""
 
 
 NOBODY_WAITS = Continuation(nothing, _ignore)
@@ -35,7 +35,7 @@ NOBODY_WAITS = Continuation(nothing, _ignore)
 
 @dataclass(frozen=True, slots=True)
 class OffsetRemoval:
-    """Whoever asks has made sure that the offsets may go."""
+    """Appends deletions; the caller has checked that the offsets may be deleted."""
 
     ledger: OffsetLedger
     outbox: Outbox
@@ -46,9 +46,9 @@ class OffsetRemoval:
         tombstones: Iterable[LogRecord],
         continuation: Continuation = NOBODY_WAITS,
     ) -> None:
-        """Append what deletes all offsets of a group and then, with these records, the group.
+        """Append tombstones for all offsets of a group and, last, those of the group itself.
 
-        The continuation hears of the last batch, which has the records of the group."""
+        The continuation gets the outcome of the last batch, which has the group's records."""
         places = sorted(self.ledger.places(group_id))
         self._append(group_id, places, list(tombstones), continuation)
 
@@ -58,7 +58,7 @@ class OffsetRemoval:
         places: Iterable[TopicPartition],
         continuation: Continuation = NOBODY_WAITS,
     ) -> None:
-        """Append what deletes the offsets of these partitions."""
+        """Append tombstones for the offsets of these partitions."""
         self._append(group_id, places, [], continuation)
 
     def _append(

@@ -1,8 +1,7 @@
-"""Forgetting what was committed for topics that are gone: in slices, and yet as if at once.
+"""Deletes the offsets of deleted topics: in slices, with the effect of deleting them at once.
 
-A topic of the same name may be there in the next moment, and commits for that one must stay. So
-before a group commits anything, what it had committed for topics that are gone is deleted first,
-if its turn has not come; of all others the slices take care.
+A topic may be recreated immediately, and commits for the new one must stay. So before a group
+commits, its offsets for deleted topics are deleted first, if the slices have not reached it yet.
 """
 
 from __future__ import annotations
@@ -22,39 +21,39 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Deletion:
-    """``settled`` has the groups that were visited, with the topics they were visited for."""
+    """``settled``: groups already visited, with the topics they were visited for."""
 
     topics: frozenset[str] = frozenset()
     settled: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def add(self, topics: frozenset[str]) -> None:
         self.topics |= topics
-        # One of that name was deleted before, made again and committed for since.
+        # A topic of that name was deleted before, recreated and committed for since.
         for group_id, known in self.settled.items():
             self.settled[group_id] = known - topics
 
 
 class TopicRemoval:
-    """One per shard. Only for topics known to be deleted; that a broker does not know of a topic
-    says nothing while it starts."""
+    """One per shard. Only for topics known to be deleted: a starting broker may not know existing
+    topics yet."""
 
     def __init__(self, ledger: OffsetLedger, removal: OffsetRemoval) -> None:
         self._ledger = ledger
         self._removal = removal
         self._running: _Deletion | None = None
         self._visits: Iterator[str] = iter(())
-        # What was deleted since the running one began.
+        # Topics deleted since the running deletion began.
         self._next: _Deletion | None = None
 
     def start(self, topics: Iterable[str]) -> None:
-        """These topics are gone now. ``run`` until there is no more to do."""
+        """Delete the offsets of these topics: call ``run`` until it returns False."""
         if self._next is None:
             self._next = _Deletion()
         self._next.add(frozenset(topics))
 
     def run(self, examined_max: int) -> bool:
-        """Visit so many groups, or fewer of which something is deleted. Whether there is more to
-        do, at once."""
+        """Visit up to that many groups, fewer if offsets are deleted; return whether there is more
+        to do at once."""
         examined = 0
         while examined < examined_max:
             examined += 1
@@ -71,13 +70,13 @@ class TopicRemoval:
         return self._running is not None or self._next is not None
 
     def before_commit(self, group_id: str) -> None:
-        """The group is about to commit: what it writes from now on is for topics that are there."""
+        """Delete the group's offsets of deleted topics before it commits for existing ones."""
         for deletion in (self._running, self._next):
             if deletion is not None:
                 self._settle(deletion, group_id)
 
     def _settle(self, deletion: _Deletion, group_id: str) -> bool:
-        """Whether there was something to delete."""
+        """Delete the group's offsets of these topics; return whether there were any."""
         topics = deletion.topics - deletion.settled.get(group_id, frozenset())
         if not topics:
             return False
