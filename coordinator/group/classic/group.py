@@ -213,6 +213,6 @@ class ClassicGroup:
             return
         why = f"its session ended, after {member.session_timeout_ms} ms without a heartbeat"
         if member.is_new:
-            why = "its JoinGroup waited too long; nobody knows whether it is still there"
+            why = "its JoinGroup waited too long; whether it is still there is unknown"
         self.rebalance.remove(member, GroupEventKind.REMOVED, why)
         self.rebalance.go_on(f"{member_id} was removed")

@@ -69,11 +69,11 @@ def _join_fault(request: ConsumerGroupHeartbeatRequest) -> str | None:
     if request.member_epoch != JOINING:
         return None
     if request.rebalance_timeout_ms < 0:
-        return "whoever joins has to tell its rebalance timeout"
+        return "a joining member has to send its rebalance timeout"
     if request.topic_partitions is None or request.topic_partitions:
-        return "whoever joins owns nothing and has to say so"
+        return "a joining member owns nothing and has to send an empty list"
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        return "whoever joins has to subscribe, if only to nothing"
+        return "a joining member has to send a subscription, even an empty one"
     return None
 
 
