@@ -1,4 +1,4 @@
-"""Many named deadlines, of which only the nearest is interesting at any time."""
+"""Keeps many deadlines by key and returns the nearest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Deadlines(Generic[Key]):
         return key in self._turns
 
     def set(self, key: Key, deadline_ms: float) -> None:
-        """Let the key expire at that moment, and not at the one set before."""
+        """Set the key's deadline; an earlier one is replaced."""
         self._turn += 1
         self._turns[key] = self._turn
         heapq.heappush(self._heap, (deadline_ms, self._turn, key))
@@ -37,17 +37,17 @@ class Deadlines(Generic[Key]):
             heapq.heapify(self._heap)
 
     def cancel(self, key: Key) -> None:
-        """Forget the key. One that has no deadline is fine."""
+        """Remove the key's deadline, if it has one."""
         self._turns.pop(key, None)
 
     def next_deadline_ms(self) -> float | None:
-        """The nearest deadline, if there is any."""
+        """The nearest deadline; None if there is none."""
         while self._heap and self._turns.get(self._heap[0][2]) != self._heap[0][1]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def take_expired(self, now_ms: float) -> Key | None:
-        """Take out one key whose deadline has come, the earliest; None when there is none.
+        """Remove and return the key of the earliest due deadline; None if none is due.
 
         For callers that may cancel or move other deadlines while they handle one."""
         deadline_ms = self.next_deadline_ms()
@@ -58,7 +58,7 @@ class Deadlines(Generic[Key]):
         return key
 
     def expired(self, now_ms: float) -> list[Key]:
-        """Take out and return the keys whose deadline has come, earliest first."""
+        """Remove and return all keys whose deadline is due, earliest first."""
         keys = []
         while (key := self.take_expired(now_ms)) is not None:
             keys.append(key)

@@ -1,10 +1,10 @@
-"""What a machine of the coordinator answers, and the order in which a shell carries it out.
+"""The result type of the controller's state machine, and the order in which callers execute it.
 
 ``handle(event, now_ms)`` and ``on_deadline(now_ms)`` return a ``Decision`` and change nothing
-durable; ``replay(record)`` is the only mutator of durable state. The shell makes the records
-durable, replays each, and only then sends the messages and gives the reply: no client or broker
-may see a change that a crash could still undo. If a record cannot be made durable, the shell
-discards the machine and rebuilds it from the durable records; no code rolls anything back.
+durable; ``replay(record)`` is the only mutator of durable state. The caller makes the records
+durable, replays each, and only then sends the messages and the reply: no client or broker may see
+a change that a crash could still undo. If a record cannot be made durable, the caller discards the
+machine and rebuilds it from the durable records; there is no rollback.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the machine of a coordinator and its shell say to each other.
+"""The values that a coordinator's shard and the broker code that runs it exchange.
 
-The shell hands in a request with a ``Ticket``; the machine gives back effects. An ``Append`` goes
-to the internal partition in the very same step, so that no rebalance slips between a check and its
-record (hazard G-02). What it means becomes visible when the shell reports it committed, and an
-``SendResponse`` that depends on it leaves only then (hazard G-03).
+The caller passes a request with a ``Ticket``; the shard returns effects. An ``Append`` goes to the
+internal partition in the same step, so that no rebalance comes between a check and its record
+(hazard G-02). It takes effect when the caller reports it committed, and a ``SendResponse`` that
+depends on it is sent only then (hazard G-03).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Token = int
 
 
 class Moment(NamedTuple):
-    """Now. Deadlines live on the monotonic clock, what is written to the log on the wall clock.
+    """Now, on the monotonic clock for deadlines and on the wall clock for what the log stores.
 
-    While ``is_wall_trusted`` is False the wall clock may have jumped: nothing is old enough then to
-    be forgotten (hazard S-18)."""
+    While ``is_wall_trusted`` is False the wall clock may have jumped: nothing may expire then
+    (hazard S-18)."""
 
     now_ms: float
     wall_ms: int
@@ -31,9 +31,9 @@ class Moment(NamedTuple):
 
 
 class RequestOrigin(NamedTuple):
-    """Who asks: what group members are described with, and how the answer must be shaped.
+    """The sender of a request: describes group members and determines the response's version.
 
-    What has come over the same ``connection_id`` was sent in the order in which it came; "" is no
+    Requests with the same ``connection_id`` arrive in the order in which they were sent; "" is no
     connection."""
 
     client_id: str
@@ -73,7 +73,7 @@ class SendResponse(NamedTuple):
 class Append(NamedTuple):
     """Append these records as one batch, at once.
 
-    The shell then reports exactly one of ``committed(token)``, when the high watermark has passed
+    The caller then reports exactly one of ``committed(token)``, when the high watermark has passed
     them, and ``failed(token, error)``. Before that it may report ``overdue(token)`` once: the
     outcome is still open, but the request has waited for offsets.commit.timeout.ms (GRP-05)."""
 

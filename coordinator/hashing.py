@@ -1,4 +1,4 @@
-"""Which partition of an internal topic a group or a transactional id lives on."""
+"""Maps a group id or transactional id to its partition of the internal topic."""
 
 from __future__ import annotations
 

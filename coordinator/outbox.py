@@ -1,4 +1,4 @@
-"""Where the machine of one shard puts what it wants done, and what shall happen when it is done."""
+"""Collects the effects of one shard and the callbacks for their outcomes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def nothing() -> None:
-    """What happens where nothing needs to."""
+    """The callback that does nothing."""
 
 
 class Continuation(NamedTuple):
     """Exactly one of ``on_committed`` and ``on_failed`` is called; ``on_overdue`` at most once,
-    before them: answer the waiting request, the outcome is still open."""
+    before them: it answers the waiting request while the outcome is still open."""
 
     on_committed: Callable[[], object]
     on_failed: Callable[[ErrorCode], object]
@@ -28,7 +28,7 @@ class Continuation(NamedTuple):
 
 
 class Outbox:
-    """One per shard. The shell empties it after each call into the machine, in order."""
+    """One per shard. The shard takes its effects, in order, at the end of each call."""
 
     def __init__(self) -> None:
         self._effects: Effects = []
@@ -37,7 +37,7 @@ class Outbox:
 
     @property
     def open_count(self) -> int:
-        """Appends whose outcome is not known."""
+        """The number of appends without a known outcome."""
         return len(self._open)
 
     def answer(self, ticket: Ticket, response: Any) -> None:
@@ -50,19 +50,19 @@ class Outbox:
         continuation: Continuation,
         writer: Writer = NOBODY,
     ) -> None:
-        """Write to the internal partition, then go on as the outcome asks."""
+        """Append to the internal partition; the continuation gets the outcome."""
         assert records, "an empty batch would never be committed"
         self._last_token += 1
         self._open[self._last_token] = continuation
         self._effects.append(Append(self._last_token, tuple(records), writer))
 
     def take(self) -> Effects:
-        """What has gathered since the last time."""
+        """Return the effects since the last call."""
         effects, self._effects = self._effects, []
         return effects
 
     def take_answers(self) -> Effects:
-        """As ``take``, of a shard that may not write any more."""
+        """Like ``take``, for a shard that may not write any more."""
         return [effect for effect in self.take() if isinstance(effect, SendResponse)]
 
     def committed(self, token: Token) -> None:

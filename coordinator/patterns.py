@@ -1,7 +1,7 @@
-"""Regular expressions that come from clients, by RE2.
+"""Compiles regular expressions of clients with RE2.
 
-Its time is linear in the text whatever the expression, so a client cannot stop a broker with one;
-``re`` gives no such promise. Kafka's broker uses the same language, and matches whole names.
+Its time is linear in the text for every expression, so no client can block a broker with one;
+``re`` does not guarantee that. Kafka's broker uses the same language and matches whole names.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ MEMORY_BYTES_MAX = 8 << 20
 
 
 def compile_pattern(expression: str) -> Callable[[str], bool]:
-    """Whether a name as a whole matches. Raises ValueError for what is no RE2 expression."""
+    """A predicate for whole names. Raises ValueError for an invalid RE2 expression."""
     options = re2.Options()
-    # RE2 would write to the standard error what the client is told anyway.
+    # RE2 would write to the standard error what the client gets anyway.
     options.log_errors = False
     options.max_mem = MEMORY_BYTES_MAX
     try:

@@ -1,1 +1,1 @@
-"""Transactional ids of one partition of ``__transaction_state``: decisions only (KIP-98, 890)."""
+"""Decides about transactional ids of one partition of ``__transaction_state`` (KIP-98, KIP-890)."""

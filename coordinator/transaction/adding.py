@@ -1,5 +1,5 @@
-"""Partitions join a transaction: AddPartitionsToTxn and AddOffsetsToTxn, and the question of other
-brokers whether they have (KIP-890).
+"""Adds partitions to transactions: AddPartitionsToTxn, AddOffsetsToTxn, and verification for other
+brokers (KIP-890).
 
 Checked in this order:
 
@@ -18,12 +18,11 @@ Checked in this order:
 |                                                   |                    | that is not        |
 
 *unmapped* is INVALID_PRODUCER_ID_MAPPING, *concurrent* CONCURRENT_TRANSACTIONS, *abortable*
-TRANSACTION_ABORTABLE; the faces put them into the words of older versions. Where adding is
-*concurrent* for a reason that passes in a moment, the request is held for that long (waiting.py).
+TRANSACTION_ABORTABLE; the request handlers map them for older versions. If adding is *concurrent*
+for a reason that passes soon, the request is held (waiting.py).
 
-Adding is answered when the record is committed: who was told that a partition is in finds it so at
-the next coordinator, too (hazard T-20). The first one begins the transaction and its timeout
-(TXN-15, TXN-17).
+Adding is answered when the record is committed, so that the next coordinator has the partition too
+(hazard T-20). The first partition begins the transaction and its timeout (TXN-15, TXN-17).
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ if TYPE_CHECKING:
     from ottla.coordinator.transaction.requests import AddToTransaction
     from ottla.coordinator.transaction.scope import TransactionEntry, TransactionScope
 
-# Of a batch and a record around key and value, and what the records that end the transaction may
-# have more than this one: one that could be added to but never ended would hang for ever.
+# Overhead of a batch and a record around key and value, plus what the records that end the
+# transaction may have more: one that could be added to but never ended would hang for ever.
 _BATCH_OVERHEAD_BYTES = 256
 
 
 class Adding:
-    """One per shard."""
+    """Handles AddToTransaction; one per shard."""
 
     def __init__(self, scope: TransactionScope) -> None:
         self.waiting = WaitingRequests(scope)
@@ -61,7 +60,7 @@ class Adding:
         scope.next_after = self._next_after
 
     def handle(self, request: AddToTransaction, caller: RequestOrigin, ticket: Ticket) -> None:
-        """Answered with ``Added``."""
+        """Add or verify the partitions; answered with ``Added``."""
         reply = AddReply(
             self._scope.outbox, ticket, caller.api_version, partitions=request.partitions
         )
@@ -91,9 +90,9 @@ class Adding:
         known: TransactionMetadata,
         several: list[WaitingRequest],
     ) -> None:
-        """Together, in one record, as far as nothing speaks against one of them."""
+        """Add the partitions of all valid requests with one record."""
         if transaction.is_moving:
-            # First of all: the producer may already have the id that it will go on with.
+            # First: the producer may already have the producer id that follows.
             for asked in several:
                 if _is_early(transaction, known, asked):
                     self.waiting.hold(asked)
@@ -111,8 +110,8 @@ class Adding:
     def _next_after(
         self, transaction: TransactionEntry, ended: TransactionMetadata
     ) -> PendingTransition | None:
-        """Who waits for the end of a transaction begins the next one with the record of that end:
-        to wait until all replicas have it would take as long again, and tell nothing."""
+        """The transition for requests that wait for the end of a transaction. It is written with
+        that end: to wait until all replicas have the end would take as long again."""
         held = self.waiting.take(transaction.transactional_id)
         if not held:
             return None
@@ -131,8 +130,8 @@ class Adding:
         several: list[WaitingRequest],
         bytes_max: int,
     ) -> tuple[PendingTransition | None, list[WaitingRequest]]:
-        """What those come to that may be added, if anything is to be written for them, and those
-        for which there is no room."""
+        """The transition that adds the valid requests, None if nothing is to be written, and the
+        requests for which the record has no room."""
         is_begun = known.state is TransactionState.ONGOING
         after, replies, too_large = known, [], []
         for asked in several:
@@ -195,8 +194,8 @@ def _verify(
     reply: AddReply,
 ) -> None:
     error = _check_producer(known, request)
-    # Kafka lets this pass while the verdict is being written, and relies on the guard at the
-    # partition alone.
+    # Kafka lets this pass while the verdict is being written and relies on the partition's
+    # guard alone.
     is_ending = transaction.pending not in (None, TransactionState.ONGOING)
     if error is not ErrorCode.NONE:
         reply.refuse(error)
@@ -216,11 +215,11 @@ def _verify(
 def _is_early(
     transaction: TransactionEntry, known: TransactionMetadata, asked: WaitingRequest
 ) -> bool:
-    """Whether the request will be one like any other when the id has moved.
+    """Whether the request will be valid once the id has moved.
 
-    Of a classic producer, while its transaction ends, only what has come behind the end over the
-    same connection. Anything else under the same epoch may be late, and would begin a transaction
-    that nobody ends (hazard T-13)."""
+    While the transaction of a classic producer ends, only a request that follows the end over the
+    same connection qualifies. Any other with the same epoch may be late, and would begin a
+    transaction that no producer ends (hazard T-13)."""
     if known.state.is_prepared:
         next_one = completed(known, known.last_update_wall_ms)
         is_next = known.bumps_epochs or asked.is_next

@@ -1,8 +1,8 @@
-"""From the verdict to the end: markers to every partition, then the record that all have theirs.
+"""Completes decided transactions: markers to every partition, then the final record.
 
-The outcome is settled when this begins and nothing here can change it (TXN-60). What cannot be
-done now is tried again until it is done, or until another coordinator takes over, which begins with
-the markers again (TXN-51, hazard T-14).
+The outcome is settled and nothing here can change it (TXN-60). Failed steps are retried until they
+succeed, or until another coordinator takes over, which starts with the markers again (TXN-51,
+hazard T-14).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ RETRY_PAUSE_MS = 1_000.0
 
 
 class Completing:
-    """One per shard."""
+    """Completes the transactions of one shard."""
 
     def __init__(self, scope: TransactionScope) -> None:
         self._scope = scope
-        # Those whose partitions all have their marker, while the record of that is not written.
+        # Ids whose partitions all have their marker, while the final record is not written.
         self._marked: set[str] = set()
-        # Those that some partitions have refused, all others have their marker.
+        # Partitions that refused the marker, by id; all other partitions of the id have theirs.
         self._refused: dict[str, tuple[TopicPartition, ...]] = {}
 
     def start(self, transaction: TransactionEntry) -> None:
-        """The verdict is committed, or was found in the log."""
+        """Write the markers; the verdict is committed, or was found in the log."""
         known = transaction.metadata
         assert known is not None
         assert known.state.is_prepared
@@ -57,7 +57,7 @@ class Completing:
         )
 
     def on_alarm(self, transaction: TransactionEntry) -> None:
-        """The pause is over."""
+        """Retry after the pause."""
         if transaction.transactional_id in self._marked:
             self._complete(transaction)
         else:
@@ -80,8 +80,8 @@ class Completing:
         scope.move(transaction, *((end,) if begin is None else (end, begin)))
 
     def _pause(self, transactional_id: str) -> None:
-        # Refused markers too: of a coordinator that has been replaced this is the last one hears,
-        # and otherwise somebody has used the producer id by hand. To give up would stop the
-        # producer until the next coordinator, though the partition may be deleted by then.
+        # Also for refused markers: a replaced coordinator ends here soon; otherwise another client
+        # used the producer id. Giving up would block the producer until the next coordinator,
+        # though the partition may be deleted by then.
         due_ms = self._scope.moment.now_ms + RETRY_PAUSE_MS
         self._scope.deadlines.set((transactional_id, Alarm.COMPLETION), due_ms)

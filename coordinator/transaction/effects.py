@@ -1,7 +1,7 @@
-"""What the machine of transactional ids asks of its shell, beside answers and appends.
+"""Effects of the transaction coordinator beside responses and appends.
 
-Each of these carries a token of the machine; the shell reports the outcome once, by that token, and
-never after it has unloaded the shard.
+Each carries a token; the caller reports the outcome once, by that token, and never after it has
+unloaded the shard.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class DrawId(NamedTuple):
-    """Get a producer id that nobody has, then call ``drawn(token, producer_id, error, moment)``
-    once; the producer id is -1 when there is an error."""
+    """Get an unused producer id, then call ``drawn(token, producer_id, error, moment)`` once;
+    the producer id is -1 if there is an error."""
 
     token: Token
 
@@ -27,10 +27,10 @@ class WriteMarkers(NamedTuple):
     """End the transaction in each of these partitions, with the leader epoch of the shard as the
     coordinator epoch (hazard T-15).
 
-    The shell goes on until every partition has its marker or exists no more, and then calls
-    ``markers_written(token, moment)``; or ``markers_refused(token, partitions, moment)``: as soon
-    as one says that a newer coordinator has been there, and when only those are left that say so
-    of a newer epoch of the producer."""
+    The caller retries until every partition has its marker or is deleted, and then calls
+    ``markers_written(token, moment)``. It calls ``markers_refused(token, partitions, moment)`` as
+    soon as a partition reports a newer coordinator, and when the only partitions left report a
+    newer epoch of the producer."""
 
     token: Token
     transactional_id: str

@@ -1,4 +1,4 @@
-"""EndTxn, and the aborts that the coordinator decides on: the verdict over a transaction.
+"""Decides how transactions end: EndTxn and the coordinator's own aborts.
 
 The verdict is written first (PREPARE, TXN-23), then the producer is answered, then every partition
 gets its marker, then the end is written (completing.py). In the tables C stands for
@@ -6,19 +6,19 @@ CONCURRENT_TRANSACTIONS, I for INVALID_TXN_STATE, F for PRODUCER_FENCED, "end" w
 "ok" answers NONE and writes nothing. An empty transactional id is INVALID_REQUEST, an unknown one
 or another producer id INVALID_PRODUCER_ID_MAPPING.
 
-Classic, versions 0-4: the epoch stays, so any epoch but the current one is F; while a record or
-markers are on their way, C. A repetition cannot be told from the next transaction's verdict (hazard
-T-12, the hole that version 2 closes).
+Classic, versions 0-4: the epoch stays, so any epoch but the current one is F; C while a record or
+markers are being written. A repetition looks like the next transaction's verdict (hazard T-12,
+which version 2 fixes).
 
 | classic | Empty | Ongoing | Prepare* | CompleteCommit | CompleteAbort |
 |---------|-------|---------|----------|----------------|---------------|
 | commit  | I     | end     | C        | ok             | I             |
 | abort   | I     | end     | C        | I              | ok            |
 
-Transaction version 2, from version 5 on: the verdict raises the epoch and answers with the raised
-one, or with epoch 0 of another producer id when the epochs are used up. So the epoch tells a
+Transaction version 2, from version 5 on: the verdict raises the epoch and returns the raised one,
+or epoch 0 of another producer id when the epochs are used up. So the epoch distinguishes a
 repetition, which carries the *last* one, from a new verdict, which carries the *current* one. A
-producer that does not know whether its partitions were added may abort where nothing is open.
+producer that does not know whether its partitions were added may abort without a transaction.
 
 | version 2     | Empty | Ongoing | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort |
 |---------------|-------|---------|---------------|--------------|----------------|---------------|
@@ -27,12 +27,12 @@ producer that does not know whether its partitions were added may abort where no
 | abort, curr.  | end   | end     | C             | C            | end            | end           |
 | abort, last   | F     | F       | I             | ok           | I              | ok            |
 
-While a record or markers are on their way anything but a repetition is C, whoever asks: the
-producer may already know the producer id and epoch that it goes on with. A repetition is answered
-as the first one was as soon as the verdict stands (TXN-60); in Kafka it is C for as long as one
-partition cannot be told. "Last" is the epoch that version 2 has raised to the current one: the one
-below, or 32766 of the previous producer id, where the current one is at epoch 0. Every other epoch
-is F. Kafka takes the epoch one below for the last one also when a classic end came in between.
+While a record or markers are being written, any request but a repetition is C: the producer may
+already know its next producer id and epoch. A repetition gets the first response again as soon as
+the verdict is committed (TXN-60); in Kafka it is C while a partition cannot be reached. "Last" is
+the epoch that version 2 has raised to the current one: the one below, or 32766 of the previous
+producer id if the current epoch is 0. Every other epoch is F. Kafka also accepts the epoch one
+below as the last one if a classic end came in between.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ VERSION_2_SINCE = 5
 
 
 class EndVerdict(NamedTuple):
-    """What EndTxn comes to: to be written, or to be answered."""
+    """The decision about EndTxn: ``is_new``, to be written, or the error to answer."""
 
     is_new: bool
     error: ErrorCode = ErrorCode.NONE
 
 
 class _Ended(NamedTuple):
-    """How a transaction ends with a raised epoch: what it is on its way to, and whether its
-    producer may ask again with the epoch it had."""
+    """An end with a raised epoch: the pending state, and whether the producer may repeat its
+    request with the previous epoch."""
 
     pending: TransactionState
     is_commit: bool
@@ -90,14 +90,14 @@ _UNMAPPED = EndVerdict(False, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 class Ending:
-    """One per shard."""
+    """Handles EndTxn and aborts; one per shard."""
 
     def __init__(self, scope: TransactionScope, completing: Completing) -> None:
         self._scope = scope
         self._completing = completing
 
     def handle(self, request: EndTxnRequest, caller: RequestOrigin, ticket: Ticket) -> None:
-        """Answered when the verdict is in the log."""
+        """Decide; answered when the verdict is committed."""
         reply = EndReply(self._scope.outbox, ticket, caller.api_version)
         transaction = self._scope.find(request.transactional_id)
         if not request.transactional_id:
@@ -124,14 +124,14 @@ class Ending:
     def fence(
         self, transaction: TransactionEntry, then: Continuation, *, is_replaced: bool
     ) -> None:
-        """Abort an open transaction under a higher epoch, so that its producer cannot go on with
-        it (TXN-54, TXN-57). ``then`` hears of the verdict, not of its end.
+        """Abort an open transaction with a raised epoch, so that its producer cannot continue it
+        (TXN-54, TXN-57). ``then`` gets the outcome of the verdict, not of the end.
 
-        Always as version 2 does it: a marker with a raised epoch is unmistakable, whatever the
-        producer speaks. A producer of version 2 may then abort, and goes on with the raised epoch;
-        but not one that is replaced, which could begin again and again while its successor still
-        waits for the end of what was fenced. Kafka does not tell these two apart, and neither does
-        the log: the next coordinator takes both for the first."""
+        Always as in version 2: a marker with a raised epoch is unambiguous for any producer. A
+        producer of version 2 may then abort and continue with the raised epoch, except one that is
+        replaced: it could begin again and again while its successor waits for the fenced
+        transaction to end. Kafka does not distinguish the two, nor does the log: the next
+        coordinator treats both as not replaced."""
         known = transaction.metadata
         assert known is not None
         assert known.state is TransactionState.ONGOING
@@ -169,8 +169,8 @@ class Ending:
         self._prepare(transaction, _Ended(pending, is_commit), told)
 
     def _prepare(self, transaction: TransactionEntry, ended: _Ended, then: Continuation) -> None:
-        """Write the verdict with a raised epoch, and with another producer id to go on with where
-        the epoch cannot be raised again."""
+        """Write the verdict with a raised epoch, and with another producer id if the epochs are
+        used up."""
         known = transaction.metadata
         assert known is not None
 
@@ -220,8 +220,8 @@ def judge_version_2(
     known: TransactionMetadata, request: EndTxnRequest, *, is_moving: bool
 ) -> EndVerdict:
     """The second table."""
-    # After a classic end the epoch before belongs to a producer that has been replaced: it would
-    # be given the epoch of its successor, and both could go on (TXN-03).
+    # After a classic end the previous epoch belongs to a producer that was replaced: it would get
+    # its successor's epoch, and both could continue (TXN-03).
     last_epoch = known.last_producer_epoch if known.bumps_epochs else NO_EPOCH
     is_last = request.producer_epoch == last_epoch != NO_EPOCH
     if known.state.is_prepared and is_last and request.producer_id == known.producer_id:
@@ -247,7 +247,7 @@ def judge_version_2(
 
 
 def _repeated(known: TransactionMetadata, request: EndTxnRequest) -> EndVerdict:
-    """The same verdict again, or another one over what is decided."""
+    """The response to a repetition; INVALID_TXN_STATE if it contradicts the verdict."""
     if known.state is TransactionState.EMPTY:
         return _INVALID
     was_committed = known.state in _COMMITTED
@@ -255,6 +255,6 @@ def _repeated(known: TransactionMetadata, request: EndTxnRequest) -> EndVerdict:
 
 
 def _next_producer(known: TransactionMetadata) -> tuple[int, int]:
-    """What a producer of version 2 goes on with after a verdict: it need not wait for markers."""
+    """What a producer of version 2 continues with after a verdict, without waiting for markers."""
     after = completed(known, known.last_update_wall_ms) if known.state.is_prepared else known
     return after.producer_id, after.producer_epoch

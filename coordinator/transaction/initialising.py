@@ -1,8 +1,8 @@
-"""InitProducerId: a producer id and epoch for a transactional id, and the end of whoever had them.
+"""InitProducerId: assigns a producer id and epoch and fences the previous producer.
 
-Versions 0-5. From 3 a producer that goes on after an error says which id and epoch it has
-(KIP-360); both are -1 when it has just started, and then it always wins: its epoch is higher than
-anybody's (TXN-02). What is asked by the state of the id, "had" being what the request carries:
+Versions 0-5. From 3 on a producer that continues after an error sends its id and epoch (KIP-360);
+both are -1 when it has just started, and then it always wins: it gets the highest epoch (TXN-02).
+Decisions by the state of the id, "had" being what the request carries:
 
 | state, epoch                    | had nothing     | had the current | had the last | other     |
 |---------------------------------|-----------------|-----------------|--------------|-----------|
@@ -15,13 +15,13 @@ anybody's (TXN-02). What is asked by the state of the id, "had" being what the r
 
 - *had* compares the epoch under the current producer id; the *last* may also be an exhausted epoch
   of the previous producer id. Another producer id is always *other*.
-- *as it is*: the answer to the same request was lost, so the same is answered again.
-- *fence*: the open transaction is aborted under a higher epoch (TXN-04, TXN-13), which nobody gets;
-  the producer is told CONCURRENT_TRANSACTIONS, comes again, and raises it once more.
+- *as it is*: the response was lost, so it is repeated.
+- *fence*: the open transaction is aborted with a raised epoch (TXN-04, TXN-13) that no producer
+  gets; the producer gets CONCURRENT_TRANSACTIONS, retries, and raises the epoch once more.
 - *new id, epoch 0*: for an unknown id, or when the next epoch would be the one kept for fencing.
 
-Kafka aborts the open transaction of a newer producer also for one that comes with an older epoch;
-here such a producer is refused at once (hazard T-11).
+Kafka also aborts a newer producer's open transaction for a producer with an older epoch; here the
+latter is refused at once (hazard T-11).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class _Asked(NamedTuple):
-    """One request: the timeout it wants, and what the producer has had, -1 if nothing."""
+    """One request: its timeout, and the producer's previous id and epoch, -1 if it had none."""
 
     reply: InitReply
     timeout_ms: int
@@ -69,14 +69,14 @@ class _Asked(NamedTuple):
 
 
 class Initialising:
-    """One per shard."""
+    """Handles InitProducerId; one per shard."""
 
     def __init__(self, scope: TransactionScope, ending: Ending) -> None:
         self._scope = scope
         self._ending = ending
 
     def handle(self, request: InitProducerIdRequest, caller: RequestOrigin, ticket: Ticket) -> None:
-        """Answered when the producer id and epoch are in the log (TXN-11)."""
+        """Assign; answered when the producer id and epoch are committed (TXN-11)."""
         transactional_id = request.transactional_id
         assert transactional_id is not None, "producers without an id need no coordinator"
         reply = InitReply(self._scope.outbox, ticket, caller.api_version)
@@ -111,7 +111,7 @@ class Initialising:
     def _go_on(
         self, transaction: TransactionEntry, known: TransactionMetadata, asked: _Asked
     ) -> None:
-        """The id has been used before."""
+        """Handle a request for an id that is in use."""
         reply = asked.reply
         if not _may_be_known(known, asked):
             reply.refuse(ErrorCode.PRODUCER_FENCED)
@@ -147,7 +147,7 @@ class Initialising:
         asked: _Asked,
         producer_epoch: int,
     ) -> None:
-        """An epoch of the same producer id; the one it has, if that was answered before."""
+        """Assign an epoch of the same producer id; the current one if its response was lost."""
         if producer_epoch == known.producer_epoch:
             last_epoch = known.last_producer_epoch
         else:
@@ -157,7 +157,7 @@ class Initialising:
         self._move(transaction, after, asked.reply)
 
     def _rotate(self, transaction: TransactionEntry, asked: _Asked) -> None:
-        """A producer id that nobody has had."""
+        """Assign a new producer id."""
 
         def on_drawn() -> None:
             producer_id = transaction.spare_producer_id
@@ -188,21 +188,21 @@ class Initialising:
 
 def _is_current(known: TransactionMetadata, asked: _Asked) -> bool:
     is_same = asked.producer_id == known.producer_id
-    # A record without an epoch was never answered with: whoever comes has something older.
+    # No producer ever received an id without an epoch: any request carries an older one.
     return known.producer_epoch == NO_EPOCH or (
         is_same and asked.producer_epoch == known.producer_epoch
     )
 
 
 def _is_retry(known: TransactionMetadata, asked: _Asked) -> bool:
-    """Whether this producer has been given what stands here and has not heard of it.
+    """Whether this producer was assigned the current epoch and did not get the response.
 
-    Another producer would have set the last epoch to -1 when it was initialised."""
+    Initialising another producer would have set the last epoch to -1."""
     return asked.producer_epoch == known.last_producer_epoch and known.producer_epoch < EPOCH_MAX
 
 
 def _may_be_known(known: TransactionMetadata, asked: _Asked) -> bool:
-    """Whether the producer id in the request is one that this id may still be asked with."""
+    """Whether the request's producer id is still valid for this transactional id."""
     return (
         asked.had_nothing
         or known.producer_epoch == NO_EPOCH

@@ -1,4 +1,4 @@
-"""What is known of one transactional id: the value that a record of the log holds."""
+"""The state of one transactional id, as a record of the log stores it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ EPOCH_BUMPS_SINCE = 2
 
 
 class TransactionMetadata(NamedTuple):
-    """One transactional id as it stands; replaced as a whole when a record is committed.
+    """State of one transactional id; replaced as a whole when a record is committed.
 
-    ``producer_epoch`` is -1 before a producer has been given one. ``previous_producer_id`` is the
-    one before the last change, ``next_producer_id`` the one that a prepared transaction goes on
-    with because the epochs of this one are used up. ``last_producer_epoch`` is the one that a
-    retried request may still carry; the log does not have it. Times are wall clock milliseconds,
-    -1 where no transaction has begun."""
+    ``producer_epoch`` is -1 before a producer has one. ``previous_producer_id`` is the one before
+    the last change, ``next_producer_id`` the one that follows a prepared transaction because the
+    epochs are used up. ``last_producer_epoch`` is the one that a retried request may still carry;
+    it is not in the log. Times are wall clock milliseconds, -1 if no transaction has begun."""
 
     producer_id: int
     producer_epoch: int = NO_EPOCH
@@ -43,7 +42,7 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def is_exhausted(self) -> bool:
-        """No higher epoch of this producer id may be given to a producer."""
+        """Whether the epochs of this producer id are used up."""
         return is_exhausted(self.producer_epoch)
 
     @property
@@ -61,5 +60,5 @@ class TransactionMetadata(NamedTuple):
 
 
 def is_exhausted(producer_epoch: int) -> bool:
-    """Whether a producer with that epoch needs another producer id to go on."""
+    """Whether a producer with that epoch needs another producer id."""
     return producer_epoch >= LAST_USABLE_EPOCH

@@ -1,4 +1,4 @@
-"""The outbox of a shard that asks for producer ids and markers, too."""
+"""The outbox of a transaction shard, which also requests producer ids and markers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Markers(NamedTuple):
 
 
 class TransactionOutbox(Outbox):
-    """One per shard; emptied by ``take_all`` after each call into the machine."""
+    """One per shard; the shard empties it with ``take_all`` after each call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,11 +37,11 @@ class TransactionOutbox(Outbox):
 
     @property
     def waits(self) -> bool:
-        """Whether anything that was asked for is still to come."""
+        """Whether an append, a draw or markers are outstanding."""
         return bool(self.open_count or self._draws or self._markers)
 
     def draw(self, on_drawn: Callable[[int, ErrorCode], object]) -> None:
-        """Ask for a producer id; it comes with NONE, or -1 with an error."""
+        """Request a producer id; ``on_drawn`` gets it with NONE, or -1 with an error."""
         self._last_token += 1
         self._draws[self._last_token] = on_drawn
         self._asked.append(DrawId(self._last_token))
@@ -54,7 +54,7 @@ class TransactionOutbox(Outbox):
         on_written: Callable[[], object],
         on_refused: Callable[[Partitions], object],
     ) -> None:
-        """Tell these partitions of a prepared transaction how it ends."""
+        """Write the outcome of a prepared transaction to these partitions."""
         assert prepared.state.is_prepared
         self._last_token += 1
         self._markers[self._last_token] = _Markers(on_written, on_refused)
@@ -71,25 +71,25 @@ class TransactionOutbox(Outbox):
         )
 
     def drawn(self, token: Token, producer_id: int, error: ErrorCode) -> None:
-        """What came of a draw."""
+        """Report the result of a draw."""
         assert (producer_id >= 0) == (error is ErrorCode.NONE)
         self._draws.pop(token)(producer_id, error)
 
     def markers_written(self, token: Token) -> None:
-        """Every partition has its marker, or is gone."""
+        """Every partition has its marker or is deleted."""
         self._markers.pop(token).on_written()
 
     def markers_refused(self, token: Token, partitions: Partitions) -> None:
-        """These have refused the marker for good, all others have it or are gone."""
+        """These partitions refused the marker for good; all others have it or are deleted."""
         self._markers.pop(token).on_refused(partitions)
 
     def take_all(self) -> TransactionEffects:
-        """What has gathered since the last time."""
+        """Return the effects since the last call."""
         asked, self._asked = self._asked, []
         return [*self.take(), *asked]
 
     def fail_all(self, error: ErrorCode) -> None:
-        """Nobody will say any more what became of anything; whoever waits is to be told."""
+        """Fail all open appends and draws: their outcomes will not be reported."""
         super().fail_all(error)
         while self._draws:
             self._draws.pop(next(iter(self._draws)))(-1, error)

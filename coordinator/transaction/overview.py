@@ -1,4 +1,4 @@
-"""Transactions from outside: ListTransactions and DescribeTransactions (KIP-664, 994, 1152)."""
+"""Handles ListTransactions and DescribeTransactions (KIP-664, 994, 1152)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LABELS = {state.label for state in TransactionState}
 
 
 def check_listing(request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """The response without its transactions: what is wrong with the filters.
+    """The response without transactions, with errors in the filters.
 
-    States that nobody knows are told and match nothing; a pattern that is none is an error."""
+    Unknown states are listed and match nothing; an invalid pattern is an error."""
     unknown = sorted(set(request.state_filters) - _LABELS)
     response = ListTransactionsResponse(unknown_state_filters=unknown)
     if request.transactional_id_pattern:
@@ -39,16 +39,16 @@ def check_listing(request: ListTransactionsRequest) -> ListTransactionsResponse:
 
 
 class TransactionOverview:
-    """One per shard. Ids whose first record is not committed are not there yet."""
+    """One per shard; ignores ids whose first record is not committed."""
 
     def __init__(self, scope: TransactionScope) -> None:
         self._scope = scope
 
     def listing(self, request: ListTransactionsRequest, wall_ms: int) -> Iterator[Listed | None]:
-        """Id after id; None for one that is not asked for, or that is gone.
+        """Yield id after id; None for one that does not match or is deleted.
 
-        Other things may happen between two of them: nobody may have to wait until all the ids of a
-        broker are looked at. The pattern is one that ``check_listing`` has let pass."""
+        The caller may run other work between two ids, so that other requests need not wait until
+        all ids of a broker are listed. ``check_listing`` has accepted the pattern."""
         matches = None
         if request.transactional_id_pattern:
             matches = compile_pattern(request.transactional_id_pattern)
@@ -68,7 +68,7 @@ class TransactionOverview:
                 yield Listed(transactional_id, known.producer_id, known.state.label)
 
     def describe(self, request: DescribeTransaction, caller: RequestOrigin, ticket: Ticket) -> None:
-        """What stands in the log of one id."""
+        """Describe the committed state of one id."""
         del caller
         described = Described(transactional_id=request.transactional_id)
         transaction = self._scope.find(request.transactional_id)
@@ -96,9 +96,9 @@ def _describe(transaction: TransactionEntry, described: Described) -> None:
 
 
 def _is_as_old(known: TransactionMetadata, duration_ms: int, wall_ms: int) -> bool:
-    """Whether the transaction began longer ago than that; negative is no question.
+    """Whether the transaction began longer ago than that; True for a negative duration.
 
-    An id without a transaction has none of any age: Kafka counts those as begun in 1970."""
+    False for an id without a transaction: Kafka counts those as begun in 1970."""
     if duration_ms < 0:
         return True
     return known.start_wall_ms >= 0 and wall_ms - known.start_wall_ms > duration_ms

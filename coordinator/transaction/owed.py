@@ -1,9 +1,9 @@
-"""Transaction markers that are owed to partitions, and to which broker each is to go now.
+"""Tracks transaction markers that partitions still need, and the broker each must go to.
 
-An order is what ends one transaction: the same marker for each of its partitions. It is known by
-transactional id, coordinator epoch and token, so that nothing which is said of an earlier end of
-the same transactional id is taken for this one's (hazard T-14). It is over when every partition
-has its marker, has refused it for good or exists no more, or when one has seen a newer coordinator.
+An order has the markers that end one transaction: the same one for each partition. Its key is the
+transactional id, coordinator epoch and token, so that responses about an earlier end of the same
+transactional id are not mistaken for it (hazard T-14). It ends when every partition has its marker,
+has refused it for good or is deleted, or when one has seen a newer coordinator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REFUSED = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 class Parcel(NamedTuple):
-    """Markers on their way to one broker together; no two of them are of one producer id."""
+    """Markers sent to one broker together, at most one order per producer id."""
 
     number: int
     node_id: int
@@ -35,9 +35,9 @@ class Parcel(NamedTuple):
 
 
 class Order:
-    """One transaction's markers. ``open``: the partitions that lack theirs, each with the place of
-    its marker: the broker in whose queue it is, the parcel it is in, or none. ``refused``: those
-    that will not have it."""
+    """One transaction's markers. ``open``: the partitions without their marker, each with its
+    location: the broker in whose queue it is, the parcel it is in, or None. ``refused``: those that
+    will not have it."""
 
     __slots__ = ("coordinator_epoch", "is_over", "markers", "on_end", "open", "owner", "refused")
 
@@ -48,7 +48,7 @@ class Order:
         markers: WriteMarkers,
         on_end: Callable[[tuple[TopicPartition, ...]], object],
     ) -> None:
-        """``on_end(refused)`` is for whoever tells the owner; each order has one owner."""
+        """``on_end(refused)`` notifies the owner; each order has one owner."""
         self.owner = owner
         self.coordinator_epoch = coordinator_epoch
         self.markers = markers
@@ -64,22 +64,22 @@ class Order:
 
 
 class Ended(NamedTuple):
-    """Nothing is owed any more of this order, of which nobody knows after this. ``refused``: the
-    partitions that will not have their marker, or of which that is not known."""
+    """An order that has ended and is no longer tracked. ``refused``: the partitions without a
+    marker or with an unknown outcome."""
 
     order: Order
     refused: tuple[TopicPartition, ...]
 
 
 class OwedMarkers:
-    """One per broker. ``leader_of`` tells the broker to which a partition's markers go now, None
-    where there is none. Orders that end are given back for somebody to tell, once each."""
+    """One per broker. ``leader_of`` returns the broker for a partition's markers, None if it has no
+    leader. Each order that ends is returned once; the caller notifies its owner."""
 
     def __init__(self, leader_of: Callable[[TopicPartition], int | None]) -> None:
         self._leader_of = leader_of
         self._orders: dict[tuple[str, int, int], Order] = {}
         self._by_partition: dict[TopicPartition, dict[Order, None]] = {}
-        # By broker; None for what can go nowhere for the moment.
+        # By broker; None for markers of partitions without a leader.
         self._queues: dict[int | None, dict[Order, dict[TopicPartition, None]]] = {}
         self._last_parcel = 0
 
@@ -87,26 +87,26 @@ class OwedMarkers:
 
     @property
     def order_count(self) -> int:
-        """Transactions whose markers are not all written."""
+        """The number of transactions whose markers are not all written."""
         return len(self._orders)
 
     @property
     def marker_count(self) -> int:
-        """Markers that are not known to be written."""
+        """The number of markers that are not known to be written."""
         return sum(len(order.open) for order in self._orders.values())
 
     @property
     def destinations(self) -> list[int]:
-        """The brokers for which something waits to be taken."""
+        """The brokers with queued markers."""
         return sorted(node_id for node_id in self._queues if node_id is not None)
 
     def has_for(self, node_id: int) -> bool:
-        """Whether something waits to be taken for that broker."""
+        """Whether the broker has queued markers."""
         return node_id in self._queues
 
     @property
     def has_homeless(self) -> bool:
-        """Whether some markers are neither waiting for a broker nor on their way to one."""
+        """Whether some markers are neither queued for a broker nor sent to one."""
         return None in self._queues
 
     @property
@@ -116,7 +116,7 @@ class OwedMarkers:
         return {partition for waiting in queue.values() for partition in waiting}
 
     def add(self, order: Order) -> list[Ended]:
-        """Owe the markers of an order; it is over at once if there are none."""
+        """Add an order; it ends at once if it has no partitions."""
         assert order.key not in self._orders, "a token names one order"
         self._orders[order.key] = order
         for partition in order.open:
@@ -125,15 +125,15 @@ class OwedMarkers:
         return self._ended([order])
 
     def forget(self, owner: object) -> None:
-        """Nobody wants the orders of that owner any more."""
+        """Drop all orders of an owner."""
         for order in [one for one in self._orders.values() if one.owner is owner]:
             self._drop(order)
 
     # ---- to whom ----
 
     def route(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Look again where markers are to go: those of these partitions, or all. What is on its way
-        to a broker that does not lead any more is sent to the leader, too."""
+        """Re-read the leaders of these partitions, or of all, and requeue their markers. A marker
+        sent to a broker that no longer leads is queued for the new leader as well."""
         for partition in list(self._by_partition) if partitions is None else partitions:
             orders = self._by_partition.get(partition)
             leader = self._leader_of(partition) if orders else None
@@ -147,7 +147,7 @@ class OwedMarkers:
                     self._place(order, partition, leader)
 
     def take(self, node_id: int, order_limit: int | None = None) -> Parcel | None:
-        """What is to go to that broker now."""
+        """The next parcel for that broker; None if nothing is queued."""
         queue = self._queues.get(node_id)
         if not queue:
             return None
@@ -156,7 +156,7 @@ class OwedMarkers:
         left = PARTITIONS_PER_PARCEL_MAX
         for order, waiting in list(queue.items()):
             if order.markers.producer_id in producer_ids:
-                # Answers name the producer id alone.
+                # Responses name only the producer id.
                 continue
             if content and (len(waiting) > left or len(content) == order_limit):
                 break
@@ -177,8 +177,8 @@ class OwedMarkers:
     def answered(
         self, parcel: Parcel, errors: Mapping[tuple[int, TopicPartition], ErrorCode]
     ) -> list[Ended]:
-        """Take in the answer to a parcel, by producer id and partition. What is not in it, or has
-        failed, is in no place until somebody routes it."""
+        """Apply the response to a parcel, by producer id and partition. A marker that is missing
+        or failed is queued nowhere until ``route`` is called."""
         ended = []
         for order, partitions in parcel.content:
             if order.is_over:
@@ -192,10 +192,10 @@ class OwedMarkers:
                 if partition not in order.open:
                     continue
                 if error is ErrorCode.NONE:
-                    # Also when it is on its way to another leader by now: it is committed.
+                    # Even if it was queued for another leader meanwhile: it is committed.
                     self._done(order, partition)
                 elif order.open[partition] is not parcel:
-                    # On its way to another leader, who knows better.
+                    # Queued for another leader, whose response counts.
                     continue
                 elif error is REFUSED:
                     order.refused.append(partition)
@@ -206,12 +206,11 @@ class OwedMarkers:
         return ended
 
     def lost(self, parcel: Parcel) -> None:
-        """There is no answer to the parcel."""
+        """The parcel got no response."""
         self.answered(parcel, {})
 
     def gone(self, partition: TopicPartition) -> list[Ended]:
-        """The partition does not exist any more: nobody will ever read what its marker would
-        end."""
+        """The partition is deleted, and its markers are no longer needed."""
         orders = list(self._by_partition.get(partition, ()))
         for order in orders:
             self._done(order, partition)

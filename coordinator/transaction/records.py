@@ -1,9 +1,9 @@
-"""Keys and values of ``__transaction_state``: Kafka's own bytes.
+"""Encodes and decodes keys and values of ``__transaction_state``, in Kafka's format.
 
 A key is an int16 0 and the transactional id; a value starts with its version, and a null value is a
-tombstone. Version 0 is the classic layout and 1 the flexible one, whose tags hold what transaction
-version 2 has to remember. A kind or version that nobody here knows comes from a newer broker and
-is passed over, and so is what cannot be read: refusing to load would take all ids down.
+tombstone. Version 0 is the classic layout and 1 the flexible one, whose tags hold the fields of
+transaction version 2. A record of an unknown kind or version comes from a newer broker and is
+skipped, as are corrupt records: refusing to load would take all ids down.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TransactionLogValue:
     previous_producer_id: int = int64("1+", tag=0, default=-1, ignorable=True)
     next_producer_id: int = int64("1+", tag=1, default=-1, ignorable=True)
     producer_epoch: int = int16()
-    # Of two-phase commit (KIP-939), which is not served: written by others, passed over here.
+    # Of two-phase commit (KIP-939), which is not supported: read from others' records and ignored.
     next_producer_epoch: int = int16("1+", tag=3, default=-1, ignorable=True)
     transaction_timeout_ms: int = int32()
     transaction_status: int = int8()
@@ -75,14 +75,14 @@ class TransactionLogValue:
 
 
 class StoredTransaction(NamedTuple):
-    """One record that was understood; without metadata it deletes the id."""
+    """A decoded record; metadata of None deletes the id."""
 
     transactional_id: str
     metadata: TransactionMetadata | None
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """The key of all records of an id. Raises ValueError for an id that no key can hold."""
+    """The key of an id's records. Raises ValueError for an id longer than a key can hold."""
     encoded = transactional_id.encode()
     if len(encoded) > STRING_BYTES_MAX:
         raise ValueError(f"a transactional id of {len(encoded)} bytes")
@@ -90,7 +90,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(key: bytes) -> str | None:
-    """The id that a key names; None for a kind that is not known. Raises RemoteProtocolError."""
+    """The id that a key names; None for an unknown kind. Raises RemoteProtocolError."""
     if len(key) < _INT16.size:
         raise RemoteProtocolError(f"a key of {len(key)} bytes")
     if _INT16.unpack_from(key)[0] != _KEY_KIND:
@@ -105,9 +105,9 @@ def decode_key(key: bytes) -> str | None:
 
 
 def encode_value(metadata: TransactionMetadata) -> bytes:
-    """The value of a record, in version 1 only where version 0 would lose something.
+    """The value of a record, in version 1 only if version 0 would lose a field.
 
-    A producer that bumps no epochs then stays readable to every coordinator since 0.11."""
+    Ids of producers that do not raise epochs stay readable for every coordinator since 0.11."""
     assert metadata.state in STORED_STATES, f"{metadata.state.label} is never written"
     is_empty = metadata.state is TransactionState.EMPTY
     assert not is_empty or not metadata.partitions, "an empty transaction has no partitions"
@@ -128,7 +128,7 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
 
 
 def decode_value(value: bytes) -> TransactionMetadata | None:
-    """What a value says; None for a version that is not known. Raises RemoteProtocolError."""
+    """The decoded value; None for an unknown version. Raises RemoteProtocolError."""
     if len(value) < _INT16.size:
         raise RemoteProtocolError(f"a value of {len(value)} bytes")
     (version,) = _INT16.unpack_from(value)
@@ -162,7 +162,7 @@ def decode_value(value: bytes) -> TransactionMetadata | None:
 
 
 def decode_record(record: LogRecord, skipped: Skipped) -> StoredTransaction | None:
-    """A record as it was read from the log; None, and counted, where it has to be passed over."""
+    """A record of the log, decoded; None, and counted in ``skipped``, if it must be skipped."""
     try:
         transactional_id = decode_key(record.key)
         metadata = None
@@ -178,7 +178,7 @@ def decode_record(record: LogRecord, skipped: Skipped) -> StoredTransaction | No
 
 
 def state_record(transactional_id: str, metadata: TransactionMetadata) -> LogRecord:
-    """The record that stores how an id stands."""
+    """The record that stores an id's state."""
     return LogRecord(encode_key(transactional_id), encode_value(metadata))
 
 
@@ -196,11 +196,11 @@ def _grouped(partitions: frozenset[TopicPartition]) -> list[TransactionPartition
 
 
 def _last_epoch(read: TransactionLogValue, state: TransactionState) -> int:
-    """The epoch before this one, where the record gives it away.
+    """The previous epoch, if it can be derived from the record; else NO_EPOCH.
 
-    No field has it. But ending a transaction under version 2 raises the epoch by one, or goes on
-    with another producer id; a producer that has not heard of it may come to another coordinator
-    with the epoch that it knows (KIP-360)."""
+    No field has it, but ending a transaction under version 2 raises the epoch by one or changes the
+    producer id; a producer that did not get the response may send the epoch that it knows to
+    another coordinator (KIP-360)."""
     has_bumped = read.client_transaction_version >= EPOCH_BUMPS_SINCE
     if not has_bumped or not (state.is_prepared or state.is_complete):
         return NO_EPOCH

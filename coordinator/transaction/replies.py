@@ -1,4 +1,4 @@
-"""Requests that wait for what was written for them: each is answered once, in its own shape."""
+"""Answers requests of producers, each once, with the error codes of their versions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ END_FENCED_VERSION = 2
 
 @dataclass(slots=True)
 class TransactionReply:
-    """One request. What comes after the first answer is dropped: who has waited for too long was
-    told so."""
+    """One request. Answers after the first one are dropped: the request has timed out."""
 
     outbox: TransactionOutbox
     ticket: Ticket
@@ -36,7 +35,7 @@ class TransactionReply:
         raise NotImplementedError
 
     def on_overdue(self) -> None:
-        """Nobody knows the outcome: let the client look for the coordinator and ask again."""
+        """The outcome is unknown: make the client look up the coordinator and retry."""
         self.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _send(self, response: Any) -> None:
@@ -46,28 +45,28 @@ class TransactionReply:
 
 
 class InitReply(TransactionReply):
-    """InitProducerId."""
+    """The reply to InitProducerId."""
 
     def accept(self, producer_id: int, producer_epoch: int) -> None:
-        """The producer may begin with that."""
+        """Return the producer id and epoch."""
         self._send(InitProducerIdResponse(0, ErrorCode.NONE, producer_id, producer_epoch))
 
     def refuse(self, error: ErrorCode) -> None:
-        """Answer with an error, in the words of that version."""
+        """Answer with an error, mapped for older versions."""
         if error is ErrorCode.PRODUCER_FENCED and self.api_version < INIT_FENCED_VERSION:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         self._send(InitProducerIdResponse(0, error, -1, -1))
 
 
 class EndReply(TransactionReply):
-    """EndTxn."""
+    """The reply to EndTxn."""
 
     def accept(self, producer_id: int = -1, producer_epoch: int = -1) -> None:
-        """The verdict stands. Under version 2 the producer goes on with these."""
+        """The verdict is committed. Under version 2 the producer continues with these."""
         self._send(EndTxnResponse(0, ErrorCode.NONE, producer_id, producer_epoch))
 
     def refuse(self, error: ErrorCode) -> None:
-        """Answer with an error, in the words of that version."""
+        """Answer with an error, mapped for older versions."""
         if error is ErrorCode.PRODUCER_FENCED and self.api_version < END_FENCED_VERSION:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         self._send(EndTxnResponse(0, error, -1, -1))
@@ -75,39 +74,39 @@ class EndReply(TransactionReply):
 
 @dataclass(slots=True)
 class AddReply(TransactionReply):
-    """AddPartitionsToTxn and AddOffsetsToTxn, for one id."""
+    """The reply to AddPartitionsToTxn or AddOffsetsToTxn, for one id."""
 
     partitions: tuple[TopicPartition, ...] = ()
 
     def accept(self) -> None:
-        """All of them are part of the transaction."""
+        """All partitions are part of the transaction."""
         self.refuse(ErrorCode.NONE)
 
     def refuse(self, error: ErrorCode) -> None:
-        """The same for all: partitions are added together, or not at all."""
+        """The same error for all: partitions are added together or not at all."""
         self.tell(dict.fromkeys(self.partitions, error))
 
     def tell(self, errors: dict[TopicPartition, ErrorCode]) -> None:
-        """To each its own verdict."""
+        """Answer with an error code per partition."""
         self._send(Added(errors))
 
 
 class AddReplies(NamedTuple):
-    """Several of them whose partitions are added with one record."""
+    """Several replies whose partitions are added with one record."""
 
     replies: list[AddReply]
 
     def accept(self) -> None:
-        """All partitions of all of them are part of the transaction."""
+        """All partitions of all replies are part of the transaction."""
         for reply in self.replies:
             reply.accept()
 
     def refuse(self, error: ErrorCode) -> None:
-        """None of them is."""
+        """Answer all with the error."""
         for reply in self.replies:
             reply.refuse(error)
 
     def on_overdue(self) -> None:
-        """Nobody knows."""
+        """The outcome is unknown for all."""
         for reply in self.replies:
             reply.on_overdue()

@@ -1,7 +1,7 @@
-"""What is asked of the machine in values of our own, where the wire's shape is of no use to it.
+"""Requests to a transaction shard that differ from their form on the wire.
 
-AddPartitionsToTxn asks about many transactional ids at once and AddOffsetsToTxn names a group: the
-faces take them apart. InitProducerId and EndTxn come as they are on the wire.
+AddPartitionsToTxn names many transactional ids and AddOffsetsToTxn a group: the request handlers
+split them. InitProducerId and EndTxn are passed as they are on the wire.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class AddToTransaction(NamedTuple):
-    """Make partitions part of the transaction, or only say whether they are (KIP-890).
+    """Add partitions to the transaction, or only verify that they are part of it (KIP-890).
 
-    Answered with ``Added``. ``transaction_version`` is 2 where the producer bumps its epoch with
-    each transaction."""
+    Answered with ``Added``. ``transaction_version`` is 2 if the producer raises its epoch with each
+    transaction."""
 
     transactional_id: str
     producer_id: int
@@ -30,8 +30,8 @@ class AddToTransaction(NamedTuple):
 
 
 class Added(NamedTuple):
-    """The verdict of each partition that was asked for, in the codes of the newest version:
-    faces of older ones map them."""
+    """The error code of each requested partition, as in the newest version: request handlers map
+    them for older ones."""
 
     errors: dict[TopicPartition, ErrorCode]
 

@@ -1,4 +1,4 @@
-"""What all transactional ids of one shard share."""
+"""State that all transactional ids of one shard share, and the transitions of an id."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _BEFORE_ALL = Moment(0.0, 0)
 
 
 class Alarm(Enum):
-    """What a deadline is about."""
+    """What a deadline is for."""
 
-    # The transaction has been open for its timeout.
+    # An open transaction reaches its timeout.
     TIMEOUT = auto()
-    # A request that was held for the id has been held for long enough.
+    # A request held for the id reaches its time limit.
     WAITING = auto()
-    # Markers were refused, or the record after them was not written: again.
+    # Retry after refused markers, or after the final record was not written.
     COMPLETION = auto()
-    # The next sweep for ids that nobody uses; belongs to no id.
+    # The next sweep for unused ids; belongs to no id.
     EXPIRY = auto()
 
 
@@ -46,11 +46,10 @@ class Alarm(Enum):
 class TransactionEntry:
     """One transactional id. ``metadata`` is what is committed, None before its first record is.
 
-    ``pending`` is the state whose record is on its way, None when there is none: with one at a
-    time nobody decides on what another has not yet written. ``spare_producer_id`` was drawn for
-    this id and is not in use, because the record that says so was not written (hazard T-10).
-    ``ended_over`` is the connection over which a classic producer ended the transaction whose
-    verdict stands."""
+    ``pending`` is the state whose record is being written, or None: only one at a time, so that no
+    request is decided on unwritten state. ``spare_producer_id`` was drawn for this id and is
+    unused, because its record was not written (hazard T-10). ``ended_over`` is the connection
+    over which a classic producer ended the last transaction."""
 
     transactional_id: str
     metadata: TransactionMetadata | None = None
@@ -60,36 +59,36 @@ class TransactionEntry:
 
     @property
     def is_moving(self) -> bool:
-        """Whether it will be in another state soon: a record is on its way, or markers are.
+        """Whether it will change state soon: a record or markers are being written.
 
-        Its producer may have heard already of the producer id and epoch that come with the end of
-        that, and must not be taken for a stranger meanwhile."""
+        Its producer may already have the producer id and epoch that follow, and must not be fenced
+        meanwhile."""
         known = self.metadata
         return self.pending is not None or (known is not None and known.state.is_prepared)
 
 
 class PendingTransition(NamedTuple):
-    """Where an id goes to. ``then`` hears of it after the id has moved, or after it has turned out
-    to stay: whatever the outcome, it is on no way any more (hazard T-19)."""
+    """A transition of an id. ``then`` gets the outcome after the id has moved or the write has
+    failed: in either case no record is pending any more (hazard T-19)."""
 
     after: TransactionMetadata
     then: Continuation
 
 
 def _ignore(moved: TransactionEntry) -> None:
-    """Nobody needs to know."""
+    """Ignore that the id has moved."""
 
 
 def _nothing(ended: TransactionEntry, after: TransactionMetadata) -> None:
-    """Nobody waits for the end."""
+    """No transition follows."""
 
 
 @dataclass(slots=True)
 class TransactionScope:
-    """Keys of ``deadlines`` are (transactional id, alarm). ``moment`` is that of the call the
-    shard is in. ``batch_limit`` tells what the log takes as one batch at that moment, ``on_moved``
-    hears of every id that has moved, or has turned out to stay. ``next_after`` says where an id
-    goes to at once when it has come to the end of its transaction, if somebody waits for that."""
+    """One per shard. Keys of ``deadlines`` are (transactional id, alarm). ``moment`` is that of the
+    shard's current call. ``batch_limit`` returns the current size limit of a batch in the log.
+    ``on_moved`` is called with every id that has moved or failed to. ``next_after`` returns the
+    transition to write with the end of a transaction if a request waits for it."""
 
     settings: TransactionSettings
     transactions: dict[str, TransactionEntry] = field(default_factory=dict)
@@ -105,20 +104,19 @@ class TransactionScope:
 
     @property
     def batch_bytes_max(self) -> int:
-        """The largest batch that may be appended now."""
+        """The size limit of a batch that is appended now."""
         limit = self.batch_limit
         bytes_max = self.settings.max_record_bytes
         return bytes_max if limit is None else min(bytes_max, limit())
 
     def find(self, transactional_id: str) -> TransactionEntry | None:
-        """An id that a producer has been given for, or was once."""
+        """An id with a committed producer id; None if there is none."""
         found = self.transactions.get(transactional_id)
         return None if found is None or found.metadata is None else found
 
     def move(self, transaction: TransactionEntry, *moves: PendingTransition) -> None:
-        """Write where the id goes to, step by step; it is there when that is committed. Several
-        steps are one batch, of which the log has all or nothing. Errors come as clients are
-        told."""
+        """Write transitions; the id moves when they are committed. Several of them are one batch,
+        of which the log has all or nothing. Failures are mapped to error codes for clients."""
         assert transaction.pending is None
         before, pending = transaction.metadata, None
         for after, _ in moves:
@@ -155,7 +153,7 @@ class TransactionScope:
         then: Callable[[], object],
         on_failed: Callable[[ErrorCode], object],
     ) -> None:
-        """Have a spare producer id, then go on; until then the id is on its way to ``pending``."""
+        """Ensure a spare producer id, then call ``then``; the id is ``pending`` until then."""
         assert transaction.pending is None
         if transaction.spare_producer_id >= 0:
             then()

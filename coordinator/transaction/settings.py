@@ -1,4 +1,4 @@
-"""Of the broker's settings, those that the transaction coordinator decides by; Kafka's names."""
+"""The broker settings of the transaction coordinator, with Kafka's names."""
 
 from __future__ import annotations
 

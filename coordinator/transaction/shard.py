@@ -1,9 +1,9 @@
-"""All transactional ids of one partition of ``__transaction_state``: the machine's single door.
+"""All transactional ids of one partition of ``__transaction_state``: the coordinator's interface.
 
-The shell gives it the log, then requests, outcomes and the time; it returns the effects. What is
-decided about one request is in initialising.py, adding.py, ending.py and overview.py, what follows
-a verdict in completing.py, what the time brings in timing.py. Whatever is decided is written first
-and true when it is committed; meanwhile its id is on its way, and other requests for it come again.
+The caller passes the log, then requests, outcomes and the time; the shard returns the effects.
+Requests are decided in initialising.py, adding.py, ending.py and overview.py, completing.py
+completes decided transactions, timing.py handles timeouts and expiry. Every decision is written
+first and takes effect when it is committed; until then other requests for its id must retry.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 
 class TransactionShard:
-    """Made empty when a partition begins to be led, loaded by ``replay``, thrown away at the end
-    of its leader epoch (hazard T-21).
+    """Created empty when a broker begins to lead a partition, loaded by ``replay``, dropped when
+    its leader epoch ends (hazard T-21).
 
-    Every call returns what to do, in order; nothing is done by itself."""
+    Every call returns the effects to execute, in order; the shard executes none itself."""
 
     def __init__(self, settings: TransactionSettings) -> None:
         self.scope = TransactionScope(settings)
@@ -71,7 +71,7 @@ class TransactionShard:
         return False
 
     def limit_batches(self, limit: Callable[[], int]) -> None:
-        """``limit`` tells how many bytes the log takes as one batch whenever it is asked."""
+        """Set the function that returns the log's present size limit of a batch, in bytes."""
         self.scope.batch_limit = limit
 
     # Loading.
@@ -79,8 +79,8 @@ class TransactionShard:
     def replay(
         self, record: LogRecord, writer: Writer = NOBODY, moment: Moment | None = None
     ) -> None:
-        """Take in one record of the log while loading; HOT. Not for what was appended through
-        the effects: of that, ``committed`` tells."""
+        """Apply one record of the log while loading; HOT. Not for records that were appended
+        through the effects: for those call ``committed``."""
         del writer, moment
         read = decode_record(record, self.scope.skipped)
         if read is None:
@@ -94,11 +94,11 @@ class TransactionShard:
     def replay_marker(
         self, producer_id: int, producer_epoch: int, committed: bool, moment: Moment | None = None
     ) -> None:
-        """Nothing: this log has no transactions of its own."""
+        """Does nothing: this log has no transactional batches."""
 
     def on_loaded(self, moment: Moment) -> TransactionEffects:
-        """The log is read to its end: what was decided is completed, with all its markers again
-        (TXN-51), what is open gets its timer."""
+        """The log is read to its end: complete decided transactions, writing all their markers
+        again (TXN-51), and start the timers of open ones."""
         self.scope.moment = moment
         for transaction in self.scope.transactions.values():
             assert transaction.metadata is not None
@@ -109,13 +109,13 @@ class TransactionShard:
         self._expiry.set_alarm()
         return self.scope.outbox.take_all()
 
-    # Working.
+    # Running.
 
     def handle(
         self, request: Any, caller: RequestOrigin, ticket: Ticket, moment: Moment
     ) -> TransactionEffects:
-        """One request about an id of this shard: InitProducerId, AddToTransaction, EndTxn,
-        DescribeTransaction. The answers have the codes of ``caller.api_version``."""
+        """Handle one request about an id of this shard: InitProducerId, AddToTransaction, EndTxn,
+        DescribeTransaction. The responses have the error codes of ``caller.api_version``."""
         self.scope.moment = moment
         self._handlers[type(request)](request, caller, ticket)
         return self.scope.outbox.take_all()
@@ -127,13 +127,13 @@ class TransactionShard:
         return self.scope.outbox.take_all()
 
     def failed(self, token: Token, error: ErrorCode, moment: Moment) -> TransactionEffects:
-        """The records of that append were not written, or may yet vanish."""
+        """The records of that append were not written, or may be lost."""
         self.scope.moment = moment
         self.scope.outbox.failed(token, error)
         return self.scope.outbox.take_all()
 
     def overdue(self, token: Token, moment: Moment) -> TransactionEffects:
-        """Nobody knows what became of that append, and who waits has waited long enough."""
+        """The outcome of that append is unknown, and the requests waiting for it time out."""
         self.scope.moment = moment
         self.scope.outbox.overdue(token)
         return self.scope.outbox.take_all()
@@ -141,13 +141,13 @@ class TransactionShard:
     def drawn(
         self, token: Token, producer_id: int, error: ErrorCode, moment: Moment
     ) -> TransactionEffects:
-        """What came of a DrawId: a producer id that nobody has, or -1 and an error."""
+        """The result of a DrawId: an unused producer id, or -1 and an error."""
         self.scope.moment = moment
         self.scope.outbox.drawn(token, producer_id, error)
         return self.scope.outbox.take_all()
 
     def markers_written(self, token: Token, moment: Moment) -> TransactionEffects:
-        """Every partition of a WriteMarkers has its marker, or exists no more."""
+        """Every partition of a WriteMarkers has its marker or is deleted."""
         self.scope.moment = moment
         self.scope.outbox.markers_written(token)
         return self.scope.outbox.take_all()
@@ -155,20 +155,20 @@ class TransactionShard:
     def markers_refused(
         self, token: Token, partitions: tuple[TopicPartition, ...], moment: Moment
     ) -> TransactionEffects:
-        """These know of a newer coordinator, or of a newer epoch of the producer; all others have
-        their marker, or exist no more."""
+        """These partitions know a newer coordinator, or a newer epoch of the producer; all others
+        have their marker or are deleted."""
         self.scope.moment = moment
         self.scope.outbox.markers_refused(token, partitions)
         return self.scope.outbox.take_all()
 
     def next_deadline_ms(self) -> float | None:
-        """When ``on_deadline`` is due, on the monotonic clock."""
+        """When ``on_deadline`` is due, on the monotonic clock; None if no deadline is set."""
         return self.scope.deadlines.next_deadline_ms()
 
     def on_deadline(self, moment: Moment) -> TransactionEffects:
-        """Deadlines have come. May be called early."""
+        """Handle due deadlines. May be called early."""
         self.scope.moment = moment
-        # What is set to this very moment meanwhile comes with the next call.
+        # Deadlines set to this same moment meanwhile are taken by the next call.
         for transactional_id, alarm in self.scope.deadlines.expired(moment.now_ms):
             transaction = self.scope.transactions.get(transactional_id)
             if alarm is Alarm.EXPIRY:
@@ -184,23 +184,23 @@ class TransactionShard:
         return self.scope.outbox.take_all()
 
     def on_topics_changed(self, moment: Moment) -> TransactionEffects:
-        """Nothing: whoever writes the markers sees what partitions are gone."""
+        """No effects: the broker's marker sender detects deleted partitions."""
         self.scope.moment = moment
         return []
 
     def unload(self, error: ErrorCode) -> Effects:
-        """The end: only answers come back, one for everybody who waits."""
-        # Before the appends fail: what waits for them would be written now.
+        """End the shard; returns only answers, one for each waiting request."""
+        # Before the appends fail: held requests would be written now.
         self._adding.waiting.refuse_all(error)
         self.scope.outbox.fail_all(error)
         return self.scope.outbox.take_answers()
 
-    # Telling.
+    # Reports.
 
     def listing(
         self, request: ListTransactionsRequest, moment: Moment | None = None
     ) -> Iterator[Listed | None]:
-        """ListTransactions, id after id: None for one that is not asked for. Whoever asks may do
-        something else in between. Without a moment ages count up to the last call."""
+        """ListTransactions, id after id: None for one that does not match. The caller may run other
+        work in between. Without a moment, ages count up to the last call."""
         moment = self.scope.moment if moment is None else moment
         return self._overview.listing(request, moment.wall_ms)

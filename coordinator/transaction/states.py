@@ -1,7 +1,6 @@
-"""The states of a transactional id, and which may follow which (TXN-35).
+"""The states of a transactional id and the allowed transitions (TXN-35).
 
-What the states answer to requests is in the files that decide: initialising.py, adding.py,
-ending.py. This one knows only the drawing:
+The responses by state are in initialising.py, adding.py and ending.py.
 
 | state             | stands for                              | comes after                        |
 |-------------------|-----------------------------------------|------------------------------------|
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TransactionState(IntEnum):
-    """The numbers are those of the log; ``label`` is what operators are shown."""
+    """The numbers are those of the log; ``label`` is the name in Kafka's tools."""
 
     label: str
 
@@ -49,7 +48,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Decided, but not known to every partition."""
+        """Whether the outcome is decided, but not known to every partition."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
@@ -58,7 +57,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is open: a transaction may begin, and the id may expire."""
+        """Whether no transaction is open: one may begin, and the id may expire."""
         return self is TransactionState.EMPTY or self.is_complete
 
 

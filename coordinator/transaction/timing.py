@@ -1,9 +1,9 @@
-"""What happens because nobody came: transactions that are open for too long, ids nobody uses.
+"""Aborts transactions that exceed their timeout and expires unused transactional ids.
 
 A transaction is aborted when its timeout has passed on the monotonic clock, counted from its first
 partition or from when this coordinator took over: a step of the wall clock aborts nothing
-(hazard T-19). An id expires by the wall clock, which is what its records have, when it was last
-used transactional.id.expiration.ms ago and nothing is open (TXN-59).
+(hazard T-19). An id expires by the wall clock, which its records use, if it was last used
+transactional.id.expiration.ms ago and no transaction is open (TXN-59).
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ EXAMINED_PER_SLICE_MAX = 5_000
 """A few milliseconds: a sweep over a million ids must not hold up producers."""
 
 TOMBSTONE_BATCH_BYTES_MAX = 128 * 1024
-# What a batch has around its records, and a record around its key, at most.
+# Maximum overhead of a batch around its records, and of a record around its key.
 _BATCH_OVERHEAD_BYTES = 128
 _RECORD_OVERHEAD_BYTES = 32
 
 
 class Timeouts:
-    """One per shard; the alarms are set by whoever opens transactions."""
+    """One per shard; the code that opens a transaction sets its alarm."""
 
     def __init__(self, scope: TransactionScope, ending: Ending) -> None:
         self._scope = scope
         self._ending = ending
 
     def on_loaded(self, transaction: TransactionEntry) -> None:
-        """An open transaction of another coordinator: its producer gets all the time again."""
+        """Restart the timeout of an open transaction that was found in the log."""
         known = transaction.metadata
         assert known is not None
         assert known.state is TransactionState.ONGOING
         self._set(transaction, known.timeout_ms)
 
     def on_alarm(self, transaction: TransactionEntry) -> None:
-        """Abort it, unless it ends by itself. What is on its way or fails is looked at again."""
+        """Abort the transaction unless it is ending; a failed abort is retried."""
         known = transaction.metadata
         assert known is not None
         assert known.state is TransactionState.ONGOING, "the alarm goes with the transaction"
@@ -62,8 +62,8 @@ class Timeouts:
 
 
 class IdExpiry:
-    """One per shard. A sweep over all ids is started every
-    transaction.remove.expired.transaction.cleanup.interval.ms, and runs in slices."""
+    """One per shard. A sweep over all ids starts every
+    transaction.remove.expired.transaction.cleanup.interval.ms and runs in slices."""
 
     def __init__(self, scope: TransactionScope, examined_max: int = EXAMINED_PER_SLICE_MAX) -> None:
         self._scope = scope
@@ -71,10 +71,10 @@ class IdExpiry:
         self._sweep: Iterator[str] | None = None
 
     def on_alarm(self) -> None:
-        """One slice of a sweep. The next one comes at once, so that requests get between them."""
+        """Run one slice of a sweep. The next one is due at once; requests may run in between."""
         scope = self._scope
         if not scope.moment.is_wall_trusted:
-            # A step of a month would make every id look unused, and all their producers fail.
+            # A clock step of a month would make every id look unused, and all their producers fail.
             self._sweep = None
             self.set_alarm()
             return
@@ -97,12 +97,12 @@ class IdExpiry:
             scope.deadlines.set(("", Alarm.EXPIRY), scope.moment.now_ms)
 
     def set_alarm(self) -> None:
-        """Let the next sweep come."""
+        """Schedule the next sweep."""
         due_ms = self._scope.moment.now_ms + self._scope.settings.expiry_check_interval_ms
         self._scope.deadlines.set(("", Alarm.EXPIRY), due_ms)
 
     def _is_expired(self, transaction: TransactionEntry) -> bool:
-        """One that was never written is only forgotten here, with the id that was drawn for it."""
+        """Whether the id expires; one that was never written is dropped here instead."""
         known = transaction.metadata
         if transaction.pending is not None:
             return False
@@ -113,7 +113,7 @@ class IdExpiry:
         return known.state.is_idle and unused_ms >= self._scope.settings.expiration_ms
 
     def _batches(self, expired: list[TransactionEntry]) -> Iterator[dict[str, LogRecord]]:
-        """Tombstones in portions that the log takes as one batch each (hazard T-19)."""
+        """Tombstones in portions, each one batch (hazard T-19)."""
         bytes_max = min(TOMBSTONE_BATCH_BYTES_MAX, self._scope.batch_bytes_max)
         batch: dict[str, LogRecord] = {}
         size_bytes = _BATCH_OVERHEAD_BYTES
@@ -146,4 +146,4 @@ class IdExpiry:
 
 
 def _ignore(error: ErrorCode) -> None:
-    """The alarm is set: it will be tried again."""
+    """Ignore the error: the alarm is set and retries."""

@@ -1,7 +1,7 @@
-"""How a transactional id moves from one state to the next: metadata before, metadata after.
+"""Computes a transactional id's metadata after each transition.
 
-Nothing is judged here, and nothing changes: what a move means becomes true when its record is
-committed. ``check_move`` is the law that every move is held against before it is written.
+It decides and changes nothing: a transition takes effect when its record is committed.
+``check_move`` asserts the rules for every transition before it is written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def initialised(
     timeout_ms: int,
     wall_ms: int,
 ) -> TransactionMetadata:
-    """A producer has been given that epoch of the same producer id."""
+    """Assign that epoch of the same producer id."""
     after = before._replace(
         producer_epoch=producer_epoch,
         last_producer_epoch=last_producer_epoch,
@@ -43,7 +43,7 @@ def initialised(
         start_wall_ms=-1,
         last_update_wall_ms=wall_ms,
     )
-    # Whoever is given the same again may ask a third time, with what it had before.
+    # A producer that gets the same epoch again may ask a third time, with its previous one.
     return after if producer_epoch == before.producer_epoch else _remembering(before, after)
 
 
@@ -54,7 +54,7 @@ def rotated(
     timeout_ms: int,
     wall_ms: int,
 ) -> TransactionMetadata:
-    """A producer goes on with another producer id, from epoch 0."""
+    """Assign another producer id, at epoch 0."""
     after = initialised(before, 0, last_producer_epoch, timeout_ms, wall_ms)
     return _remembering(before, after._replace(producer_id=producer_id))
 
@@ -65,7 +65,7 @@ def added(
     client_version: int,
     wall_ms: int,
 ) -> TransactionMetadata:
-    """Partitions are part of the transaction, which begins with the first of them."""
+    """Add partitions to the transaction, which begins with the first of them."""
     is_begun = before.state is TransactionState.ONGOING
     return _remembering(
         before,
@@ -82,7 +82,7 @@ def added(
 def prepared_classic(
     before: TransactionMetadata, *, is_commit: bool, wall_ms: int
 ) -> TransactionMetadata:
-    """The verdict stands; the next transaction has the same epoch."""
+    """Set the verdict; the next transaction has the same epoch."""
     after = before._replace(
         state=_prepared_state(is_commit),
         client_version=0,
@@ -100,15 +100,15 @@ def prepared(
     client_version: int,
     wall_ms: int,
 ) -> TransactionMetadata:
-    """The verdict stands, and the epoch is raised with it, so that nothing that was sent before
-    can reach the next transaction (hazard T-12).
+    """Set the verdict and raise the epoch, so that nothing that was sent before can reach the next
+    transaction (hazard T-12).
 
-    An abort may come where nothing was added: the transaction then begins and ends now."""
+    An abort may come without added partitions: the transaction then begins and ends now."""
     is_begun = before.state is TransactionState.ONGOING
     after = before._replace(
         state=_prepared_state(is_commit),
-        # Only a record that somebody else has written can be at the limit already: it is let go
-        # of with the epoch it has.
+        # Only a record written by another implementation can be at the limit already: it is
+        # completed with the epoch it has.
         producer_epoch=min(before.producer_epoch + 1, EPOCH_MAX),
         last_producer_epoch=before.producer_epoch,
         client_version=client_version,
@@ -120,8 +120,8 @@ def prepared(
 
 
 def completed(before: TransactionMetadata, wall_ms: int) -> TransactionMetadata:
-    """All partitions know. Where the epochs are used up the producer goes on with the id that was
-    drawn when the transaction was prepared, as it was told."""
+    """All partitions have their marker. If the epochs are used up, the producer continues with the
+    producer id drawn when the transaction was prepared, which it was already given."""
     after = before._replace(
         state=_COMPLETE[before.state],
         partitions=frozenset(),
@@ -134,7 +134,7 @@ def completed(before: TransactionMetadata, wall_ms: int) -> TransactionMetadata:
 
 
 def check_move(before: TransactionMetadata | None, after: TransactionMetadata) -> None:
-    """Stop before an illegal move is written: the log would be wrong for ever."""
+    """Assert that a transition is legal, before it is written to the log."""
     assert after.producer_id >= 0
     assert 0 <= after.producer_epoch <= EPOCH_MAX
     if before is None:
@@ -161,7 +161,7 @@ def _prepared_state(is_commit: bool) -> TransactionState:
 
 
 def _remembering(before: TransactionMetadata, after: TransactionMetadata) -> TransactionMetadata:
-    """With the producer id before this one: what a record has in its tags, and memory no more."""
+    """Add the previous producer id if the record has tags, as after a reload."""
     after = after._replace(previous_producer_id=before.producer_id)
     if after.needs_tags:
         return after

@@ -1,8 +1,8 @@
-"""Requests to add partitions that come a moment too early: they are held instead of sent back.
+"""Holds requests to add partitions that arrive a moment too early, instead of refusing them.
 
-A producer of version 2 is told the verdict before the markers are written, and begins at once; its
-records go to several brokers, which all add their partitions. Each of these would be told
-CONCURRENT_TRANSACTIONS, and would come again after a pause that is longer than what it waits for.
+A producer of version 2 gets the verdict before the markers are written, and begins again at once;
+its records go to several brokers, which all add their partitions. Refused with
+CONCURRENT_TRANSACTIONS, each would retry after a pause longer than the one it is held for.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ HELD_PER_ID_MAX = 100
 
 
 class WaitingRequest(NamedTuple):
-    """One request, with its answer to come. ``is_next``: its producer has sent it after the end of
-    the transaction that is being completed, and means the next one."""
+    """A held request and its reply. ``is_next``: its producer sent it after the end of the
+    transaction that is being completed, so it belongs to the next one."""
 
     request: AddToTransaction
     reply: AddReply
@@ -39,19 +39,19 @@ class WaitingRequest(NamedTuple):
 
 
 class WaitingRequests:
-    """One per shard. Whoever holds a request looks at it again when its id has moved."""
+    """One per shard. The holder of a request re-checks it when its id has moved."""
 
     def __init__(self, scope: TransactionScope) -> None:
         self._scope = scope
         self._held: dict[str, list[WaitingRequest]] = {}
 
     def asked(self, request: AddToTransaction, reply: AddReply, *, is_next: bool) -> WaitingRequest:
-        """A request that comes now."""
+        """A request that arrives now, with its time limit."""
         held_ms = HELD_NEXT_MS_MAX if is_next else HELD_MS_MAX
         return WaitingRequest(request, reply, self._scope.moment.now_ms + held_ms, is_next)
 
     def hold(self, asked: WaitingRequest) -> None:
-        """Until the id has moved or its time is over; not at all when there are too many."""
+        """Hold it until the id has moved or its time is over; refuse it if too many are held."""
         transactional_id = asked.request.transactional_id
         held = self._held.setdefault(transactional_id, [])
         if len(held) >= HELD_PER_ID_MAX or asked.due_ms <= self._scope.moment.now_ms:
@@ -62,16 +62,16 @@ class WaitingRequests:
         self._scope.deadlines.set((transactional_id, Alarm.WAITING), due_ms)
 
     def take(self, transactional_id: str) -> list[WaitingRequest]:
-        """All that are held for an id, in the order in which they came."""
+        """Take all requests held for an id, in order of arrival."""
         return self._held.pop(transactional_id, [])
 
     def on_alarm(self, transactional_id: str) -> None:
-        """The time of the first ones is over."""
+        """Refuse the requests whose time is over; hold the others again."""
         for asked in self.take(transactional_id):
             self.hold(asked)
 
     def refuse_all(self, error: ErrorCode) -> None:
-        """The shard ends."""
+        """Answer all held requests with the error; the shard ends."""
         while self._held:
             for asked in self.take(next(iter(self._held))):
                 asked.reply.refuse(error)
