@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ottla.coordinator.transaction.scope import TransactionScope
 
 HELD_MS_MAX = 20.0
-"""The pause of brokers and producers before they come again: whoever is held for longer is no worse
-off when it is sent back. One request of a broker may ask for many producers, who all wait."""
+"""The pause of brokers and producers before they retry: holding a request for longer is no better
+than refusing it. One request of a broker may concern many producers, which all wait."""
 
 HELD_NEXT_MS_MAX = 100.0
-"""The same where nobody waits but the producer itself, who is told to come again otherwise."""
+"""The same if only the producer itself waits, which otherwise has to retry."""
 
 HELD_PER_ID_MAX = 100
 

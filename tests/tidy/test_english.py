@@ -24,7 +24,6 @@ NOT_YET = {
     "broker.replica",
     "coordinator.controller",
     "coordinator.group",
-    "coordinator.transaction",
     "tests",
 }
 PAGES_NOT_YET: set[str] = set()
