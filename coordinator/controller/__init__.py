@@ -1,1 +1,1 @@
-"""The controller as a pure machine: event and image in, store writes and requests out."""
+"""The controller as a pure state machine: events in, store writes and control requests out."""

@@ -1,4 +1,4 @@
-"""Brokers that come, go, come back, stop in good order, or seem to be dead."""
+"""Handles brokers that register, disappear, restart, shut down or are suspected dead."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def on_brokers(context: ControllerContext, event: BrokersRead, now_ms: float) -> ControllerDecision:
-    """Registrations differ: fail what went, start what came, both for what came back."""
+    """Registrations differ: fail the gone brokers, start the new ones, both for restarted ones."""
     difference = compare_brokers(context.image.brokers, event.brokers, context.seen)
     changes: list[Change] = [BrokerGone(node_id) for node_id in difference.gone]
     changes += [BrokerChanged(one) for one in (*difference.started, *difference.moved)]
@@ -44,7 +44,7 @@ def on_brokers(context: ControllerContext, event: BrokersRead, now_ms: float) ->
     writes = WriteList()
     affected = context.held_by(difference.restarted_ids | set(difference.gone), image)
     changed = Settlement(context).settle(writes, image, affected, difference)
-    # Last: as long as a part is refused, the difference must be found again.
+    # Last: while a part is refused, the next reading must find the difference again.
     writes.add([], changes)
     mark_seen(context, writes, difference)
     done = writes.finish()
@@ -61,7 +61,7 @@ def on_brokers(context: ControllerContext, event: BrokersRead, now_ms: float) ->
 
 
 def mark_seen(context: ControllerContext, writes: WriteList, difference: BrokerDifference) -> None:
-    """The last of the writes: a controller that dies before it leaves all to be done again."""
+    """Record the generations as the last write: a controller that dies before repeats the rest."""
     for broker in difference.started:
         path = paths.seen_generation(broker.node_id)
         data = paths.build_number(broker.generation)
@@ -72,9 +72,9 @@ def mark_seen(context: ControllerContext, writes: WriteList, difference: BrokerD
 
 
 def on_suspected(context: ControllerContext, event: BrokerSuspected) -> ControllerDecision:
-    """Have others of the ISR take over, as if the broker's session had ended.
+    """Have other ISR members take over, as if the broker's session had ended.
 
-    Safe if it lives all the same: it is fenced by the epochs, as after any election."""
+    Safe even if it is alive: it is fenced by the epochs, as after any election."""
     broker = context.image.brokers.get(event.node_id)
     if broker is None or broker.generation != event.generation:
         return ControllerDecision(reason="not the broker that is registered")
@@ -83,7 +83,7 @@ def on_suspected(context: ControllerContext, event: BrokerSuspected) -> Controll
 
 
 def on_answers(context: ControllerContext, event: BrokerAnswers) -> ControllerDecision:
-    """Give it again what nobody else could take over."""
+    """Return to the broker the roles that no other broker could take over."""
     context.suspected.pop(event.node_id, None)
     return _take_over(context, event.node_id, f"broker {event.node_id} answers again")
 
@@ -100,9 +100,9 @@ def _take_over(context: ControllerContext, node_id: int, reason: str) -> Control
 
 
 def on_shutdown(context: ControllerContext, event: ShutdownAsked) -> ControllerDecision:
-    """Relieve a broker that is about to stop, all at once; it gets nothing until it is back.
+    """Move all roles off a broker that is about to stop; it gets none until it restarts.
 
-    Where it is the last of the ISR it stays, for as long as it lives."""
+    It keeps those for which it is the last ISR member."""
     broker = context.image.brokers.get(event.node_id)
     if broker is None:
         return _refused(ErrorCode.BROKER_NOT_AVAILABLE, "a broker that is not registered")
@@ -126,7 +126,7 @@ def on_shutdown(context: ControllerContext, event: ShutdownAsked) -> ControllerD
 def _relieved(
     image: MetadataImage, node_id: int, held: Sequence[TopicPartition]
 ) -> list[TopicPartition]:
-    """Followers there that nobody waits for any more; fetching on, they would come back (R-24)."""
+    """Followers outside the ISR there; if they kept fetching, they would rejoin it (R-24)."""
     return [
         item
         for item in held

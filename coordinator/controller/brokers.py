@@ -1,4 +1,4 @@
-"""Which brokers came, went or came back, compared by id and generation."""
+"""Compares broker registrations by id and generation."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class BrokerDifference(NamedTuple):
-    """``started``: live brokers whose generation nobody has acted upon yet; each is a failure of
-    its earlier life as well (R-23, C-15). ``moved``: the same generation, other end points."""
+    """``started``: live brokers with a generation the controller has not handled yet; each also
+    means that the earlier generation failed (R-23, C-15). ``moved``: other end points only."""
 
     started: tuple[BrokerRegistration, ...]
     moved: tuple[BrokerRegistration, ...]
     gone: tuple[int, ...]
-    # Those of the started that may have lost the end of their logs. What counts is the life that
-    # was acted upon last: one in between may have begun after a loss, and ended unseen (R-23).
+    # Started brokers that may have lost the end of their logs. Compared with the last handled
+    # generation: one in between may have begun after a loss and ended unseen (R-23).
     unclean_ids: frozenset[int]
 
     @property
@@ -33,7 +33,7 @@ def compare_brokers(
     read: Sequence[BrokerRegistration],
     seen_generations: Mapping[int, int],
 ) -> BrokerDifference:
-    """What is different about the brokers."""
+    """The differences between known and read registrations."""
     started, moved = [], []
     for broker in sorted(read, key=lambda one: one.node_id):
         if seen_generations.get(broker.node_id) != broker.generation:

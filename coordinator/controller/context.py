@@ -1,7 +1,7 @@
-"""What one controllership knows of the cluster: the image, and what is not in the store.
+"""State of one controllership: the image, and what is not in the store.
 
-Thrown away at resignation (C-04). ``replay`` takes in what the store has accepted; the rest is
-what brokers have said of themselves since this controller began.
+Dropped at resignation (C-04). ``replay`` applies accepted writes; the rest is what brokers have
+reported since this controller began.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ControllerContext:
-    """Made from the world that was read; changed by ``replay`` and by what brokers report."""
+    """Created from the cluster that was read; changed by ``replay`` and by brokers' reports."""
 
     def __init__(
         self, identity: ControllerEpoch, settings: ControllerSettings, world: StoredCluster
@@ -45,7 +45,7 @@ class ControllerContext:
         # Topics whose deletion has begun and not ended.
         self.deleting = set(world.deleting)
         self.without_id = world.without_id
-        # Deleted topics of which brokers may still have directories, and who has answered.
+        # Deleted topics of which brokers may still have directories, and the brokers that answered.
         self.deleted = {one.topic_id: one for one in world.deleted}
         self.answered: dict[Uuid, set[int]] = {}
         # Of the topics' znodes: others may add partitions or move replicas there by hand.
@@ -76,16 +76,16 @@ class ControllerContext:
             self._look_for_moves(TopicChanged(topic))
 
     def inherit(self, earlier: ControllerContext) -> None:
-        """Take over what the same controller had heard before it read the world again.
+        """Take over reports received before the same controller re-read the cluster.
 
-        But not which moves a znode asks for: that is read again, too."""
+        The moves that a znode requests are re-read too, and so not taken over."""
         self.offline = earlier.offline
         self.leaving, self.suspected = earlier.leaving, earlier.suspected
         self.joined_ms, self.balancing = earlier.joined_ms, earlier.balancing
         self.answered, self.relieved = earlier.answered, earlier.relieved
 
     def replay(self, write: Write) -> None:
-        """Take in what the store has accepted."""
+        """Apply a write that the store has accepted."""
         before = self.image
         self.image = next_image(before, write.changes)
         for change in write.changes:
@@ -128,7 +128,7 @@ class ControllerContext:
 
     def _on_seen(self, node_id: int, generation: int) -> None:
         self.seen[node_id] = generation
-        # A broker that has just started says anew what it cannot serve.
+        # A broker that has just started reports again what it cannot serve.
         self.offline.pop(node_id, None)
 
     def _on_deletion_recorded(self, encoded_id: str, operation: Operation) -> None:
@@ -188,20 +188,20 @@ class ControllerContext:
         self.moving.discard(item)
         self.stopped.pop(item, None)
         for node_id, lost in self.offline.items():
-            # If the replica ever comes back there, it is another one.
+            # A replica that is created there later is a new one.
             if item in lost and node_id not in state.replicas:
                 lost.discard(item)
 
-    # ---- looking ----
+    # ---- queries ----
 
     def topic_version(self, name: str, writes_before: int = 0) -> int:
-        """At which version the topic's znode is to be replaced, by that many writes before it in
-        the same decision; what others wrote since it was read must not be lost."""
+        """The version at which to replace the topic's znode after that many earlier writes in the
+        same decision; writes of others since it was read must not be lost."""
         known = self._topic_versions.get(name, ANY_VERSION)
         return known if known == ANY_VERSION else known + writes_before
 
     def away(self, image: MetadataImage) -> frozenset[int]:
-        """Live brokers that must not be given anything: shutting down, or suspected."""
+        """Live brokers that must not get any role: shutting down or suspected."""
         return frozenset(
             node_id
             for marked in (self.leaving, self.suspected)
@@ -212,7 +212,7 @@ class ControllerContext:
     def with_room_below(
         self, room: Room, item: TopicPartition, replicas: Iterable[int]
     ) -> frozenset[int]:
-        """Those of the replicas that have less room than that is."""
+        """The replicas' brokers that have less room."""
         return frozenset(
             node_id
             for node_id in replicas
@@ -227,7 +227,7 @@ class ControllerContext:
         return self.image.partition(item.topic, item.partition) is not None
 
     def new(self, changed: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Those that have no state before this decision."""
+        """Those that had no state before this decision."""
         return frozenset(item for item in changed if not self._has_state(item))
 
     def held_by(self, nodes: Collection[int], image: MetadataImage) -> list[TopicPartition]:
@@ -240,13 +240,13 @@ class ControllerContext:
         ]
 
     def after(self, writes: Iterable[Write]) -> MetadataImage:
-        """The image once these are done."""
+        """The image after these writes."""
         return next_image(self.image, [change for write in writes for change in write.changes])
 
     def writer(
         self, image: MetadataImage, restarted: frozenset[int] = frozenset()
     ) -> RequestWriter:
-        """Who speaks of that image."""
+        """A writer of requests about that image."""
         offline = {
             node_id: lost for node_id, lost in self.offline.items() if node_id not in restarted
         }
@@ -258,7 +258,7 @@ class ControllerContext:
 
 
 def without_room(context: ControllerContext, room: Room = Room.ENOUGH) -> frozenset[int]:
-    """Brokers that have less room than that for new replicas."""
+    """Brokers that have less room for new replicas."""
     return frozenset(one for one, report in context.full.items() if report.others > room)
 
 

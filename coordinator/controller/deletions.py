@@ -1,7 +1,7 @@
-"""Deleted topics of which directories may be left: which brokers have yet to answer.
+"""Tracks which brokers have yet to delete directories of deleted topics.
 
-The record is written in the group that deletes the topic, so that no crash comes between, and goes
-when each of its brokers has answered. A broker that is dead is told when it registers again.
+The record is written in the group that deletes the topic, so that no crash comes between, and
+deleted when each of its brokers has answered. A dead broker is asked when it registers again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def record(topic: TopicImage) -> list[Operation]:
-    """What is written with the topic's deletion; nothing for one without replicas."""
+    """The operations to add to a topic's deletion; none for a topic without replicas."""
     states = topic.partitions.values()
     brokers = {node_id for state in states for node_id in (*state.replicas, *state.isr)}
     if not brokers:
@@ -38,7 +38,7 @@ def record(topic: TopicImage) -> list[Operation]:
 def remind(
     context: ControllerContext, writer: RequestWriter, node_id: int
 ) -> Iterator[ControlRequest]:
-    """Tell a broker that has registered of all deletions that it has not answered."""
+    """Ask a newly registered broker for all deletions that it has not answered."""
     return writer.remind(
         node_id,
         [
@@ -50,10 +50,10 @@ def remind(
 
 
 def on_deleted(context: ControllerContext, event: ReplicasDeleted) -> ControllerDecision:
-    """A broker holds nothing of these topics any more.
+    """A broker has deleted all replicas of these topics.
 
-    The store hears of it when no live broker is left that owes an answer: usually this is one
-    write per topic, and a controller that dies before it asks live brokers once more."""
+    Written to the store once no live broker owes an answer: usually one write per topic; if the
+    controller dies before, the next one asks live brokers again."""
     writes = WriteList()
     for topic_id in event.topic_ids:
         deleted = context.deleted.get(topic_id)

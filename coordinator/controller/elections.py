@@ -1,8 +1,8 @@
-"""Elections that somebody asks for, and those that bring leaderships back to where they belong.
+"""Requested elections, and elections that return leadership to preferred leaders.
 
-The preferred leader of a partition is the first of its replicas. Leaderships go back in small
-batches, to brokers only that have been in sync for a while, and those of coordinators last (C-18):
-all at once, they would hit a broker that is still warming up, and throw every client off at once.
+The preferred leader of a partition is the first of its replicas. Leaderships return in small
+batches, only to brokers that have been in sync for a while, and those of coordinators last (C-18):
+all at once would overload a broker that is warming up and disconnect every client at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BALANCE_BATCH = 50
 
 
 def on_elect(context: ControllerContext, event: ElectLeaders) -> ControllerDecision:
-    """Elect where it is needed and possible; each partition gets its own answer."""
+    """Elect where it is needed and possible; each partition gets its own result."""
     items = every_partition(context.image) if event.partitions is None else event.partitions
     writes = WriteList()
     changed: list[TopicPartition] = []
@@ -55,7 +55,7 @@ def on_elect(context: ControllerContext, event: ElectLeaders) -> ControllerDecis
 
 
 def on_preferred_asked(context: ControllerContext, event: PreferredAsked) -> ControllerDecision:
-    """As above, and the znode that asked for it goes (ZKT-14, ZKT-17)."""
+    """Elect preferred leaders and delete the znode that requested it (ZKT-14, ZKT-17)."""
     if event.partitions is None:
         return ControllerDecision(reason="nobody asks for preferred leaders")
     writes = WriteList()
@@ -95,7 +95,7 @@ def _elected(
         return _preferred(item, state, now)
     if state.leader != NO_LEADER and state.leader in now.live:
         return PartitionResult(item, ErrorCode.ELECTION_NOT_NEEDED, "it has a leader")
-    # Committed group offsets and transaction outcomes must never vanish (R-25).
+    # Committed group offsets and transaction outcomes must never be lost (R-25).
     settled = settle(state, replace(now, allow_unclean_election=not topic.is_internal))
     if settled.leader == NO_LEADER:
         text = "no replica that may lead is alive"
@@ -124,10 +124,10 @@ def _preferred(
 
 
 def on_balance(context: ControllerContext, now_ms: float) -> ControllerDecision:
-    """Give a batch of leaderships back, if too many of a broker's are led by others.
+    """Return a batch of leaderships to brokers for which others lead too many.
 
-    Once above the limit, all of a broker's are given back: to stop at the limit would leave it
-    there for good. The decision writes nothing when nothing is left to give."""
+    Once above the limit, all of a broker's are returned: stopping at the limit would leave it there
+    for good. The decision has no writes if nothing is left to return."""
     displaced: dict[int, list[TopicPartition]] = defaultdict(list)
     owned: dict[int, int] = defaultdict(int)
     for item in every_partition(context.image):
@@ -140,7 +140,7 @@ def on_balance(context: ControllerContext, now_ms: float) -> ControllerDecision:
         if 100 * len(items) > limit * owned[node_id]:
             context.balancing.add(node_id)
     for node_id, until_ms in list(context.relieved.items()):
-        # What a full disk took is given back whatever the limit says.
+        # Leaderships that moved off a full disk return regardless of the limit.
         if node_id in displaced and now_ms < until_ms:
             context.balancing.add(node_id)
         else:
@@ -163,6 +163,6 @@ def on_balance(context: ControllerContext, now_ms: float) -> ControllerDecision:
 
 
 def _is_settled(context: ControllerContext, node_id: int, now_ms: float) -> bool:
-    """Whether the broker has not come into any ISR for a while: it is not catching up any more."""
+    """Whether the broker has not joined any ISR for a while, so it is not catching up."""
     last_ms = context.joined_ms.get(node_id, context.begun_ms)
     return now_ms - last_ms >= context.settings.balance_after_in_sync_ms

@@ -1,4 +1,4 @@
-"""What the controller machine is told, and what its decisions are made of."""
+"""Events that the controller handles, and the parts of its decisions."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ AnyControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaReq
 
 
 class ControllerEpoch(NamedTuple):
-    """Which controller: the epoch was obtained once, in the election (C-01)."""
+    """A controller; its epoch was obtained once, in the election (C-01)."""
 
     node_id: int
     epoch: int
 
 
 class Write(NamedTuple):
-    """Store operations to do as one group, and the changes of the image once they are done."""
+    """Store operations to execute as one group, and the image changes that follow."""
 
     operations: tuple[Operation, ...]
     changes: tuple[Change, ...]
@@ -66,15 +66,14 @@ ControllerDecision = Decision[Write, ControlRequest, Reply]
 
 @dataclass(frozen=True, slots=True)
 class StoredCluster:
-    """All that a controller reads when it begins. Every partition of the image has its znode,
-    though not necessarily the state below it.
+    """What a controller reads when it begins. Every partition of the image has its topic's znode,
+    but not necessarily a state znode.
 
-    ``seen_generations``: which generation of each broker an earlier controller has acted upon.
-    ``deleting``: topics whose deletion was begun, or is asked for and allowed. ``without_id``:
-    topics whose id in the image was drawn just now and is not in the store yet.
-    ``topic_versions``: of the znodes that topics were read from. ``deleted``: topics that are
-    gone, but for directories on brokers that have not answered their deletion. ``full``: what
-    brokers with full disks say of the room that their replicas have."""
+    ``seen_generations``: the generation of each broker that an earlier controller has handled.
+    ``deleting``: topics whose deletion was begun, or is requested and allowed. ``without_id``:
+    topics whose id in the image was just drawn and is not in the store. ``topic_versions``: of the
+    topic znodes. ``deleted``: deleted topics with brokers that have not answered their deletion.
+    ``full``: the room that brokers with full disks report."""
 
     image: MetadataImage
     seen_generations: Mapping[int, int] = field(default_factory=dict)
@@ -86,13 +85,13 @@ class StoredCluster:
 
 
 class BrokersRead(NamedTuple):
-    """All registrations there are now."""
+    """All present registrations."""
 
     brokers: tuple[BrokerRegistration, ...]
 
 
 class TopicsRead(NamedTuple):
-    """All topic names there are now, and those topics that were read again.
+    """All present topic names, and the topics that were re-read.
 
     ``without_id`` and ``versions`` of their znodes: as in ``StoredCluster``."""
 
@@ -103,116 +102,116 @@ class TopicsRead(NamedTuple):
 
 
 class StatesRead(NamedTuple):
-    """Partition states that somebody else wrote: leaders change their ISR by themselves."""
+    """Partition states that others wrote: leaders change their ISR themselves."""
 
     states: Mapping[TopicPartition, PartitionState]
 
 
 class ConfigRead(NamedTuple):
-    """What is set for an entity now; None when its znode is gone."""
+    """An entity's present settings; None if its znode is deleted."""
 
     entity: Entity
     values: Mapping[str, str] | None
 
 
 class ReplicasFailed(NamedTuple):
-    """A broker said that it cannot serve these replicas, though it lives (KIP-112)."""
+    """A live broker reported that it cannot serve these replicas (KIP-112)."""
 
     node_id: int
     partitions: tuple[TopicPartition, ...]
 
 
 class DirectoryFailed(NamedTuple):
-    """A broker said that one of its data directories has failed, but not which one (KIP-112)."""
+    """A broker reported that one of its data directories has failed, not which one (KIP-112)."""
 
     node_id: int
 
 
 class ReplicasAwaited(NamedTuple):
-    """It is time to ask a broker again whether it can serve what it could not: disks fill up, and
-    space is freed."""
+    """Ask a broker again whether it can serve its offline replicas: disk space may have been
+    freed."""
 
     node_id: int
 
 
 class ReplicasBack(NamedTuple):
-    """A broker that was asked again has taken on its roles in these."""
+    """A broker that was asked again has accepted its roles in these."""
 
     node_id: int
     partitions: tuple[TopicPartition, ...]
 
 
 class ReplicasDeleted(NamedTuple):
-    """A broker answered that nothing is left on it of these deleted topics."""
+    """A broker answered that it has deleted all replicas of these topics."""
 
     node_id: int
     topic_ids: tuple[Uuid, ...]
 
 
 class RoomRead(NamedTuple):
-    """What all brokers with full disks say now."""
+    """The present reports of all brokers with full disks."""
 
     reports: Mapping[int, RoomReport]
 
 
 class RolesRefused(NamedTuple):
-    """A broker answered that it could not take on these roles; it is to be told again (C-12)."""
+    """A broker answered that it could not take these roles; they must be sent again (C-12)."""
 
     node_id: int
     partitions: tuple[TopicPartition, ...]
 
 
 class BrokerSuspected(NamedTuple):
-    """A broker's process seems to be gone, though its session has not run out."""
+    """A broker's process seems dead, though its session has not expired."""
 
     node_id: int
     generation: int
 
 
 class BrokerAnswers(NamedTuple):
-    """A broker that was suspected answers."""
+    """A suspected broker answers."""
 
     node_id: int
 
 
 class ShutdownAsked(NamedTuple):
-    """A broker wants to be relieved of all it has before it stops. Reply: ShutdownResult.
+    """A broker asks to move off all its roles before it stops. Reply: ShutdownResult.
 
-    ``generation`` -1: it does not say which life of the broker asks."""
+    ``generation`` -1: the broker did not send it."""
 
     node_id: int
     generation: int
 
 
 class ElectLeaders(NamedTuple):
-    """Give partitions their preferred leader, or, if they have none, any. Reply: one
-    PartitionResult per partition; without ``partitions``, of those that were changed or refused."""
+    """Elect preferred leaders, or, for partitions without one, any leader. Reply: one
+    PartitionResult per partition; without ``partitions`` for those changed or refused."""
 
     partitions: tuple[TopicPartition, ...] | None
     allow_unclean: bool = False
 
 
 class PreferredAsked(NamedTuple):
-    """What the znode that asks for preferred leaders says, with its version; None: it is not there.
-    It goes when they are elected."""
+    """Partitions in the znode that requests preferred leaders, and its version; None: no znode.
+    It is deleted once they are elected."""
 
     partitions: tuple[TopicPartition, ...] | None
     version: int = -1
 
 
 class BalanceDue(NamedTuple):
-    """It is time to see whether too many partitions are not led by their preferred leader."""
+    """Check whether too many partitions are not led by their preferred leader."""
 
 
 class AlterMoves(NamedTuple):
-    """Move partitions, or give moves up. Reply: one PartitionResult per move."""
+    """Move partitions, or cancel moves. Reply: one PartitionResult per move."""
 
     moves: tuple[MoveSpec, ...]
     allow_factor_change: bool = True
 
 
 class MovesAsked(NamedTuple):
-    """What the znode that asks for moves says, with its version; None: it is not there."""
+    """The moves in the znode that requests them, and its version; None: no znode."""
 
     targets: Mapping[TopicPartition, tuple[int, ...]] | None
     version: int = -1

@@ -1,8 +1,8 @@
-"""What is finished of a request about topics when the store refuses a part of it.
+"""Keeps the results of a request about topics when the store refuses a part of it.
 
-A large request is written in several groups. What those before the refused one have made is there,
-and asked for once more it would look like somebody else's: a topic that exists already, a number of
-partitions that is not larger, a topic that is gone.
+A large request is written in several groups. What the groups before the refused one wrote exists;
+requested again it would look foreign: a topic that already exists, a partition count that is not
+larger, a topic that is deleted.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Named = TypeVar("Named", TopicSpec, PartitionsSpec, TopicDeletion)
 
 
 class FinishedTopics:
-    """Lives as long as one request is tried; of events of other kinds it takes no notice."""
+    """Lives as long as one request is tried; ignores events of other kinds."""
 
     def __init__(self) -> None:
         self._names: tuple[str, ...] = ()
         self._results: dict[str, TopicResult] = {}
 
     def left(self, event: Event) -> Event:
-        """What is still to be decided upon."""
+        """The event without the topics that are finished."""
         match event:
             case CreateTopics(specs):
                 return event._replace(specs=self._rest(specs))
@@ -48,10 +48,10 @@ class FinishedTopics:
         return tuple(one for one in items if one.name not in self._results)
 
     def took(self, decision: ControllerDecision, count: int) -> None:
-        """The store has taken that many of the decision's writes and then refused one.
+        """The store has accepted that many of the decision's writes and then refused one.
 
-        Of a topic whose assignment is written, the rest is for whoever settles the world to do; one
-        that was to go is gone with its own znode, which is the last."""
+        A topic whose assignment is written is finished: settling the cluster completes it. A
+        deleted topic is finished with its own znode, which is the last."""
         names = set()
         for write in decision.records[:count]:
             for change in write.changes:
@@ -64,7 +64,7 @@ class FinishedTopics:
                 self._results[result.name] = result
 
     def reply(self, reply: Reply) -> Reply:
-        """The answer to all that was asked for, in its order."""
+        """The results of the whole request, in its order."""
         if not self._results:
             return reply
         results = dict(self._results)

@@ -1,8 +1,8 @@
-"""Who leads a partition, and who is in its ISR, after brokers failed, came back or were deleted.
+"""Rules for leader and ISR after brokers failed, restarted or were deleted.
 
 Pure rules on one partition's state. The order of candidates: the ISR in replica order, then the
 eligible leaders (KIP-966: members that left while the ISR was below its minimum, so that they hold
-all that was committed), then, only where that is allowed, anybody alive (R-25).
+all that was committed), then, only if allowed, any live replica (R-25).
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 class Circumstances:
     """What an election depends on besides the partition's own state.
 
-    ``live``: brokers that can serve this partition now. ``restarted``: those of them whose
-    registration is new, which is a failure followed by a start even if nobody saw them missing
-    (R-23). ``unclean``: those of the restarted that may have lost the end of their logs (R-21).
-    ``away``: live brokers that are shutting down or seem to be dead; they are given nothing, and
-    what they have is taken over by others of the ISR where there are any (R-24). ``low``: brokers
-    on whose disk this partition's replica has hardly any room left: others of the ISR are to lead.
-    ``stuck``: those of them whose disk takes nothing more, so that acks=all would wait for them."""
+    ``live``: brokers that can serve this partition. ``restarted``: those of them with a new
+    registration, which is a failure and a restart even if their absence was not seen (R-23).
+    ``unclean``: restarted brokers that may have lost the end of their logs (R-21). ``away``: live
+    brokers that shut down or seem dead; they get no role, and other ISR members, if any, take over
+    (R-24). ``low``: brokers whose disk has hardly any room for this partition's replica: other ISR
+    members should lead. ``stuck``: those whose disk is full: acks=all would wait for them."""
 
     live: frozenset[int]
     restarted: frozenset[int] = frozenset()
@@ -40,7 +39,7 @@ class Circumstances:
     controller_epoch: int = 0
 
     def may_lead(self, node_id: int) -> bool:
-        """Whether a leadership may be given to that broker."""
+        """Whether the broker may become leader."""
         return node_id in self.live and node_id not in self.away
 
     def should_lead(self, node_id: int) -> bool:
@@ -48,7 +47,7 @@ class Circumstances:
         return self.may_lead(node_id) and node_id not in self.low
 
     def leaders(self, candidates: Iterable[int]) -> list[int]:
-        """Those that may lead: those with the most room first, otherwise in their order."""
+        """The candidates that may lead: most room first, otherwise in their order."""
         allowed = [node_id for node_id in candidates if self.may_lead(node_id)]
         if self.low:
             allowed.sort(key=lambda node_id: (node_id in self.low) + (node_id in self.stuck))
@@ -62,8 +61,8 @@ class Circumstances:
 def settle(state: PartitionState, now: Circumstances) -> PartitionState:
     """The state that the partition should have; the same object if it has it.
 
-    Any change of leader or ISR comes with a higher leader epoch, so that whoever acts on the old
-    state is fenced; so does a restart of the leader, even if it leads again (R-23)."""
+    Any change of leader or ISR raises the leader epoch, which fences those that act on the old
+    state; so does a restart of the leader, even if it leads again (R-23)."""
     if not state.has_state:
         return _first_state(state, now)
     settled = _forget_losses(state, now) if now.unclean else state
@@ -93,11 +92,11 @@ def _first_state(state: PartitionState, now: Circumstances) -> PartitionState:
 
 
 def _forget_losses(state: PartitionState, now: Circumstances) -> PartitionState:
-    """Take brokers that may have lost records out of the lists of those that have them all.
+    """Remove brokers that may have lost records from the ISR and the eligible leaders.
 
-    If nobody would be left, the last known leader stays, else one member of the ISR: after a loss
-    on every replica, serving what is left is all that can be done (a single replica after kill -9
-    is the common case)."""
+    If that left none, the last known leader stays, else one ISR member: after a loss on every
+    replica, all that is possible is to serve what is left (a single replica after kill -9 is the
+    common case)."""
     isr = tuple(node_id for node_id in state.isr if node_id not in now.unclean)
     eligible = tuple(node_id for node_id in state.eligible_leaders if node_id not in now.unclean)
     if not isr and not eligible:
@@ -111,7 +110,7 @@ def _forget_losses(state: PartitionState, now: Circumstances) -> PartitionState:
 def _without_failed(
     state: PartitionState, now: Circumstances, standing: frozenset[int]
 ) -> PartitionState:
-    """Shrink the ISR to those that did not fail, unless that would leave nobody in it."""
+    """Shrink the ISR to those that did not fail, unless it would become empty."""
     leader = state.leader if state.leader in standing else NO_LEADER
     isr = tuple(node_id for node_id in state.isr if node_id in standing)
     if not isr:
@@ -124,10 +123,10 @@ def _without_failed(
 
 
 def _handed_over(state: PartitionState, now: Circumstances) -> PartitionState:
-    """Take those that are away out of leadership and ISR, where others of the ISR remain.
+    """Remove brokers that are away from leadership and ISR if other ISR members remain.
 
-    Nobody else is asked: as long as the leader lives, an election outside the ISR would lose what
-    it holds."""
+    Only ISR members are elected: while the leader lives, an election outside the ISR would lose its
+    records."""
     left = tuple(node_id for node_id in state.isr if node_id in now.away)
     if not left or not any(now.may_lead(node_id) for node_id in state.isr):
         return state
@@ -137,8 +136,8 @@ def _handed_over(state: PartitionState, now: Circumstances) -> PartitionState:
 
 
 def _relieved(state: PartitionState, now: Circumstances) -> PartitionState:
-    """Where another member of the ISR has room, no leader without room stays, and no member that
-    can append nothing: each write would wait for it until it falls out. Only ISR members count."""
+    """If an ISR member has room, remove leaders without room, and members whose disk is full:
+    each write would wait for them until they leave the ISR. Only ISR members count."""
     if not any(now.should_lead(node_id) for node_id in state.isr):
         return state
     left = tuple(node_id for node_id in state.isr if node_id in now.stuck)
@@ -152,9 +151,9 @@ def _relieved(state: PartitionState, now: Circumstances) -> PartitionState:
 def _eligible(
     state: PartitionState, isr: tuple[int, ...], left: tuple[int, ...], now: Circumstances
 ) -> tuple[int, ...]:
-    """Who, outside the ISR, still holds all that was committed.
+    """The brokers outside the ISR that still hold all that was committed.
 
-    At or above the minimum the watermark may have moved on without those that left."""
+    At or above the minimum, the high watermark may have advanced without those that left."""
     if len(isr) >= min(now.min_insync_replicas, len(state.replicas)):
         return ()
     known = (*state.eligible_leaders, *left)
@@ -173,7 +172,7 @@ def _with_leader(state: PartitionState, now: Circumstances) -> PartitionState:
             isr = (node_id,)
             eligible = _eligible(state, isr, state.isr, now)
             return replace(state, leader=node_id, isr=isr, eligible_leaders=eligible)
-    # Who is away may still hold all of it, and answer or come back in a moment.
+    # Brokers that are away may still hold all records, and answer or restart soon.
     known = (*state.isr, *state.eligible_leaders)
     if now.allow_unclean_election and now.live.isdisjoint(known):
         for node_id in candidates:

@@ -1,10 +1,10 @@
-"""The controller: what happens in the cluster, one event at a time, as decisions.
+"""The controller's state machine: turns one event at a time into a decision.
 
-``start`` settles the world that an earlier controller left; ``handle`` answers one event;
-``advance`` goes on with what takes several steps; ``replay`` takes a write into the image once the
-store has it. The shell does the writes of a decision in order, replays each, then sends the
-requests. When a write is refused because somebody else changed the same znodes, the shell reads
-those again and asks anew, or reads the world and makes another machine.
+``start`` settles the cluster that an earlier controller left; ``handle`` decides about one event;
+``advance`` continues operations of several steps; ``replay`` applies a write to the image once the
+store has it. The caller executes the writes of a decision in order, replays each, then sends the
+requests. If the store refuses a write because the same znodes have changed, the caller re-reads
+them and retries, or re-reads the cluster and creates another machine.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 class Controller:
-    """One controllership: made after an election, thrown away at resignation (C-04)."""
+    """One controllership: created after an election, dropped at resignation (C-04)."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Controller:
         self._check_configs = check_configs
 
     def start(self, now_ms: float = 0.0) -> ControllerDecision:
-        """Settle every partition, then tell every live broker everything."""
+        """Settle every partition, then send all state to every live broker."""
         context = self.context
         context.begun_ms = now_ms
         live = tuple(self.image.brokers.values())
@@ -102,7 +102,7 @@ class Controller:
         return ControllerDecision(done, tuple(messages), reason="a controller begins")
 
     def handle(self, event: Event, now_ms: float) -> ControllerDecision:
-        """Answer one event."""
+        """Decide about one event."""
         context = self.context
         match event:
             case CreateTopics() | CreatePartitions() | DeleteTopics():
@@ -149,17 +149,17 @@ class Controller:
                 assert_never(event)
 
     def advance(self) -> ControllerDecision | None:
-        """The next step of what takes several; None when there is nothing to do."""
+        """The next step of operations with several steps; None if there is none."""
         return move_events.advance(self.context)
 
     def announce(self, items: Iterable[TopicPartition]) -> ControllerDecision:
-        """Tell of partitions whose states were written in a decision that was not completed."""
+        """Announce partitions whose states were written by a decision that was not completed."""
         known = [item for item in sorted(set(items)) if self.context.has(item)]
         messages = tuple(self.context.writer(self.image).announce(known)) if known else ()
         return ControllerDecision(messages=messages, reason="written, and not told so far")
 
     def replay(self, write: Write) -> None:
-        """Take in what the store has accepted."""
+        """Apply a write that the store has accepted."""
         self.context.replay(write)
 
     @property
@@ -179,7 +179,7 @@ class Controller:
 
     @property
     def offline_partition_count(self) -> int:
-        """Partitions that nobody leads."""
+        """The number of partitions without a leader."""
         return sum(state.leader == NO_LEADER for state in self._states())
 
     @property

@@ -1,7 +1,7 @@
-"""Moves of replicas: asked for, given up, and taken on step by step, many at once.
+"""Moves of replicas: begins, cancels and advances them step by step, many at once.
 
-``advance`` does the next step of every move; the shell calls it until nothing is left to do. Each
-step is its own decision, so that requests leave between them as documented.
+``advance`` does the next step of every move; the caller repeats it until no step is left. Each
+step is its own decision, so that requests are sent in between as documented.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ States = dict[TopicPartition, "PartitionState"]
 
 
 def alter(context: ControllerContext, event: AlterMoves) -> ControllerDecision:
-    """Begin, replace or give up moves; each partition gets its own answer."""
+    """Begin, replace or cancel moves; each partition gets its own result."""
     results: dict[TopicPartition, PartitionResult] = {}
     begun: States = {}
     for spec in event.moves:
@@ -64,7 +64,7 @@ def alter(context: ControllerContext, event: AlterMoves) -> ControllerDecision:
 
 
 def asked(context: ControllerContext, event: MovesAsked) -> ControllerDecision:
-    """Begin what the znode asks for, or go on with it."""
+    """Begin or continue the moves that the znode requests."""
     context.asked_moves = dict(event.targets or {})
     context.asked_version = event.version
     begun: States = {}
@@ -78,7 +78,7 @@ def asked(context: ControllerContext, event: MovesAsked) -> ControllerDecision:
 
 
 def _too_large(image: MetadataImage, begun: States) -> dict[TopicPartition, str]:
-    """Those whose topics would not fit into the store while all of these are on their way."""
+    """Partitions whose topics would not fit into the store during all these moves."""
     faults: dict[TopicPartition, str] = {}
     for name in {item.topic for item in begun}:
         partitions = dict(image.topics[name].partitions)
@@ -111,7 +111,7 @@ def _begin(
 def _alter(
     context: ControllerContext, spec: MoveSpec, allow_factor_change: bool
 ) -> States | PartitionResult:
-    """The partition's next state, nothing if it is as wanted already, or why it cannot be."""
+    """The partition's next state, none if nothing changes, or the error."""
     item = spec.partition
     topic = context.image.topics.get(item.topic)
     state = context.image.partition(item.topic, item.partition)
@@ -148,7 +148,7 @@ def _find_fault(
         return "a partition without replicas"
     if len(set(target)) != len(target):
         return f"the same broker twice in {list(target)}"
-    # Only those that come must live: it must be possible to move away from dead ones.
+    # Only added replicas must be alive: moving away from dead ones must be possible.
     unknown = sorted(set(target) - set(state.origin) - context.image.brokers.keys())
     return f"no live broker has id {unknown[0]}" if unknown else None
 
@@ -193,7 +193,7 @@ def _elect(context: ControllerContext, elected: States) -> ControllerDecision:
 
 
 def _shrink(context: ControllerContext, shrunk: States) -> ControllerDecision:
-    """The new replicas hear that they are all there are; the old ones are stopped and deleted."""
+    """Reduce the replicas to the new ones; the old ones are stopped and deleted."""
     writes = WriteList()
     _write_states(writes, context, shrunk)
     done = writes.finish()
@@ -203,7 +203,7 @@ def _shrink(context: ControllerContext, shrunk: States) -> ControllerDecision:
     ahead = next_image(after, _finished(after, shrunk))
     messages: list[ControlRequest] = [*context.writer(ahead).announce(sorted(shrunk))]
     messages += _removals(context, after, shrunk)
-    # Nobody but these writes makes states of these epochs: if they are refused, this is not done.
+    # Only these writes create states of these epochs: if they are refused, nothing is stopped.
     context.stopped |= {item: state.leader_epoch for item, state in shrunk.items()}
     return ControllerDecision(done, tuple(messages), reason=f"{len(shrunk)} moves: old replicas go")
 
@@ -281,10 +281,10 @@ def _write_with_assignments(
 
 
 def _trim_asked(context: ControllerContext) -> ControllerDecision | None:
-    """Let the znode that asked for moves name those under way, and go with the last of them.
+    """Remove finished moves from the znode that requested them; delete it with the last one.
 
-    Moves that are over leave it, and so do those that were refused, given up or replaced by others
-    through the API, or whose topic was deleted."""
+    Finished includes moves that were refused, cancelled or replaced through the API, or whose topic
+    was deleted."""
     if context.asked_version < 0:
         return None
     left = {}

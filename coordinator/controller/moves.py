@@ -9,8 +9,8 @@ With the replicas it had (origin) and those it is to have (target), the document
     shrink           the others leave the ISR, and are stopped and deleted
     finish           only the target is left in the topic's znode
 
-What is to be done next follows from the state alone, so that another controller can go on after
-any of them.
+The next step follows from the state alone, so that another controller can continue after any of
+them.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class MoveStep(Enum):
 def begin(
     state: PartitionState, target: Sequence[int], now: Circumstances
 ) -> PartitionState | None:
-    """The state in which the replicas are moved to the target; None if it cannot be had.
+    """The state that begins a move to the target; None if it is impossible.
 
-    Given during another move, that one is left off: what it was adding and the new target lacks
-    goes at once. This cannot be had if nobody else is in sync, or could lead."""
+    A move under way is abandoned: replicas that it was adding and the new target lacks are removed
+    at once. Impossible if no other replica is in sync, or could lead."""
     origin = state.origin
     wanted = tuple(target)
     replicas = (*wanted, *(one for one in origin if one not in wanted))
@@ -50,7 +50,7 @@ def begin(
     begun = replace(state, replicas=replicas, adding=adding, removing=removing)
     if not state.has_state:
         return begun
-    # Whoever is in no list any more must neither lead nor be waited for (R-30).
+    # Removed replicas must neither lead nor be waited for (R-30).
     isr = tuple(one for one in state.isr if one in replicas)
     eligible = tuple(one for one in state.eligible_leaders if one in replicas)
     leader = state.leader
@@ -84,7 +84,7 @@ def next_step(state: PartitionState, now: Circumstances) -> MoveStep:
 
 
 def elect(state: PartitionState, now: Circumstances) -> PartitionState:
-    """Led by the first of the target that can; nobody leaves the ISR yet."""
+    """The first of the target that can becomes leader; the ISR stays."""
     leader = now.leaders(state.target)[0]
     return replace(
         state,
@@ -95,8 +95,8 @@ def elect(state: PartitionState, now: Circumstances) -> PartitionState:
 
 
 def shrink(state: PartitionState, now: Circumstances) -> PartitionState:
-    """Only the target is in sync. The epoch grows even if it was so: a leader takes in another set
-    of replicas with a new epoch only."""
+    """Reduce the ISR to the target. The epoch grows even if it was so: a leader accepts another
+    set of replicas only with a new epoch."""
     target = state.target
     return replace(
         state,

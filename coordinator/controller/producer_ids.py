@@ -16,8 +16,8 @@ _PRODUCER_ID_MAX = 2**63 - 1
 def next_block(data: bytes, node_id: int) -> tuple[ProducerIdBlock, bytes]:
     """The block after the one in the znode, and the znode's next data.
 
-    Empty data is a cluster that has handed out none. Raises KafkaError for anything else that is
-    not a block: starting over would give one id to two producers."""
+    Empty data: no block was assigned yet. Raises KafkaError for other data that is not a block:
+    restarting from 0 would give one id to two producers."""
     last = -1
     if data:
         taken = parse_producer_id_block(data)

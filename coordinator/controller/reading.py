@@ -1,4 +1,4 @@
-"""Payloads of the store as parts of an image."""
+"""Converts payloads of the store to parts of an image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def registration_of(node_id: int, payload: BrokerPayload, czxid: int) -> BrokerRegistration:
-    """A live broker. One that does not tell its generation is told apart by its znode's czxid."""
+    """A live broker; without a generation in its payload its znode's czxid serves as one."""
     endpoints = tuple(Endpoint(*end) for end in payload.endpoints)
     generation = payload.generation if payload.generation >= 0 else czxid
     return BrokerRegistration(

@@ -1,4 +1,4 @@
-"""What brokers say of their replicas: lost with a disk, back again, roles that they refused."""
+"""Handles brokers' reports about replicas: lost with a disk, back again, refused roles."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ RELIEVED_FOR_MS = 120_000.0
 
 
 def on_failed(context: ControllerContext, event: ReplicasFailed) -> ControllerDecision:
-    """Have others take over what a disk took with it."""
+    """Have other replicas take over what a failed disk held."""
     offline = context.offline.setdefault(event.node_id, set())
-    # What is known is not told again: the broker would refuse that as well, and so on. But a
-    # decision that the store refused is made once more.
+    # Known losses are not announced: the broker would refuse that as well, without end. But a
+    # decision that the store refused is repeated.
     news = [
         item
         for item in event.partitions
@@ -39,7 +39,7 @@ def on_failed(context: ControllerContext, event: ReplicasFailed) -> ControllerDe
 
 
 def _is_needed(context: ControllerContext, node_id: int, item: TopicPartition) -> bool:
-    """Whether the broker still has a part that others could take over."""
+    """Whether the broker still has a role that other replicas could take over."""
     state = context.image.topics[item.topic].partitions[item.partition]
     return state.leader == node_id or (node_id in state.isr and len(state.isr) > 1)
 
@@ -50,14 +50,14 @@ def on_back(context: ControllerContext, event: ReplicasBack) -> ControllerDecisi
     context.offline.get(event.node_id, set()).difference_update(back)
     items = [item for item in sorted(event.partitions) if context.has(item)]
     decision = _settled(context, items, f"broker {event.node_id} has replicas back")
-    # Nothing is told that is known, but a decision that the store refused is made once more.
+    # Known replicas are not announced, but a decision that the store refused is repeated.
     return (
         decision if back or decision.records else ControllerDecision(reason="nothing was missing")
     )
 
 
 def on_directory_failed(context: ControllerContext, event: DirectoryFailed) -> ControllerDecision:
-    """Ask the broker about all it holds: the announcement does not say what was lost."""
+    """Ask the broker about all its replicas: the report does not say which are lost."""
     lost = context.offline_on(event.node_id)
     held = context.held_by([event.node_id], context.image)
     return ask(context, event.node_id, [item for item in held if item not in lost])
@@ -66,7 +66,7 @@ def on_directory_failed(context: ControllerContext, event: DirectoryFailed) -> C
 def ask(
     context: ControllerContext, node_id: int, items: Iterable[TopicPartition]
 ) -> ControllerDecision:
-    """Repeat one broker's roles, and nobody else's, for the sake of its answer."""
+    """Send one broker its roles again, for the sake of its answer."""
     if node_id not in context.image.brokers:
         return ControllerDecision(reason="the broker has gone")
     known = [item for item in items if context.has(item)]
@@ -77,12 +77,12 @@ def ask(
 def on_room(context: ControllerContext, event: RoomRead, now_ms: float) -> ControllerDecision:
     """Disks are full, or no longer: brokers with room take over and keep leading for now.
 
-    Settled also when nothing is new: a decision that the store refused is made once more, and so
-    is one whose outcome a leader has undone."""
+    Settles even without news: a decision that the store refused is repeated, and so is one whose
+    outcome a leader has undone."""
     until_ms = now_ms + RELIEVED_FOR_MS + context.settings.balance_after_in_sync_ms
     for node_id in context.full.keys() - event.reports.keys():
         context.relieved[node_id] = until_ms
-        # Room that does not last must not throw clients to and fro.
+        # Room that does not last must not make leaderships flap.
         context.joined_ms[node_id] = now_ms
     for node_id in event.reports:
         context.relieved.pop(node_id, None)

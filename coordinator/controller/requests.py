@@ -1,7 +1,7 @@
-"""An image, and what changed in it, as requests to brokers.
+"""Builds control requests for brokers from an image and its changes.
 
 LeaderAndIsr goes to the live brokers that hold a replica, UpdateMetadata to all live brokers and
-always after it: once a broker can tell a client where to go, the leader knows that it leads.
+always after it: when a broker can direct a client to a leader, that leader knows that it leads.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     )
     from ottla.coordinator.store.deleted_topics import DeletedTopic
 
-# A request that stands for the epoch of a topic on its way out (KIP-570).
+# The epoch that marks a topic under deletion in a request (KIP-570).
 EPOCH_DURING_DELETE = -2
 
 
 @dataclass(frozen=True, slots=True)
 class RequestWriter:
-    """Made for one decision: who speaks, about which image."""
+    """Created for one decision, with the controller's identity and the image."""
 
     identity: ControllerEpoch
     image: MetadataImage
@@ -65,7 +65,7 @@ class RequestWriter:
     def announce(
         self, changed: Sequence[TopicPartition], new: frozenset[TopicPartition] = frozenset()
     ) -> Iterator[ControlRequest]:
-        """Tell everybody about partitions that changed, and about the live brokers."""
+        """Send changed partitions and live brokers: roles to replicas, metadata to all brokers."""
         changed = [item for item in changed if self._state(item).has_state]
         for node_id in sorted(self.image.brokers):
             held = [item for item in changed if node_id in self._state(item).replicas]
@@ -74,7 +74,7 @@ class RequestWriter:
         yield from self.update(changed)
 
     def ask(self, node_id: int, items: Sequence[TopicPartition]) -> Iterator[ControlRequest]:
-        """Repeat one broker's roles, for the sake of its answer."""
+        """Send one broker its roles again, for the sake of its answer."""
         held = [
             item
             for item in items
@@ -86,11 +86,11 @@ class RequestWriter:
             )
 
     def update(self, changed: Sequence[TopicPartition]) -> Iterator[ControlRequest]:
-        """Tell everybody, but leave the replicas' roles as they are."""
+        """Send metadata to all brokers without changing the replicas' roles."""
         yield from self._to_all(self._update(changed, INCREMENTAL_UPDATE))
 
     def welcome(self, node_id: int) -> Iterator[ControlRequest]:
-        """Tell one broker everything: who lives, what it holds, where all the rest is.
+        """Send one broker everything: live brokers, its roles, all metadata.
 
         The first of the three lets it reach the leaders that the second one names (C-11)."""
         everything = [
@@ -105,7 +105,7 @@ class RequestWriter:
         yield self._to(node_id, self._update(everything, FULL_UPDATE))
 
     def farewell(self, topics: Sequence[TopicImage]) -> Iterator[ControlRequest]:
-        """Let replicas of deleted topics be deleted, then let everybody forget the topics."""
+        """Have brokers delete the replicas of deleted topics, then drop the topics' metadata."""
         for node_id in sorted(self.image.brokers):
             stopped = [
                 StopReplicaTopicState(
@@ -127,9 +127,9 @@ class RequestWriter:
         yield from self._to_all(request)
 
     def remind(self, node_id: int, deleted: Iterable[DeletedTopic]) -> Iterator[ControlRequest]:
-        """Have one broker delete what it may still hold of topics that were deleted without it.
+        """Have one broker delete replicas of topics that were deleted during its absence.
 
-        Before ``welcome``: a topic may have been made again under the name."""
+        Before ``welcome``: a topic of the same name may exist again."""
         topics = [
             StopReplicaTopicState(
                 topic.name,
@@ -147,9 +147,9 @@ class RequestWriter:
     def stop(
         self, node_id: int, items: Sequence[TopicPartition], *, delete: bool
     ) -> Iterator[ControlRequest]:
-        """Let a live broker stop replicas, and delete them if it is to have none any more.
+        """Have a live broker stop replicas, and delete those that it no longer holds.
 
-        With the leader epoch, so that a late request takes nothing that was assigned since (C-10).
+        With the leader epoch, so that a late request does not delete a later assignment (C-10).
         """
         if not items or node_id not in self.image.brokers:
             return
@@ -169,7 +169,7 @@ class RequestWriter:
 
     def _to_all(self, request: UpdateMetadataRequest) -> Iterator[ControlRequest]:
         for node_id in sorted(self.image.brokers):
-            # The lists are the same for everybody: 100 brokers times 10 000 partitions are many.
+            # The lists are shared: 100 brokers times 10 000 partitions are many.
             yield self._to(
                 node_id,
                 UpdateMetadataRequest(

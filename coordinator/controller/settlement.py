@@ -1,4 +1,4 @@
-"""Which partitions of an image are not as they should be, and what to write about them."""
+"""Finds partitions whose state must change and writes the new states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """One controller's rules for all partitions."""
+    """Applies one controller's rules to all partitions."""
 
     context: ControllerContext
 
@@ -37,7 +37,7 @@ class Settlement:
         items: Iterable[TopicPartition],
         difference: BrokerDifference | None,
     ) -> list[TopicPartition]:
-        """Write what should be different about the partitions; return which ones."""
+        """Write the new states; return the partitions that changed."""
         changed = []
         by_topic: dict[str, Circumstances] = {}
         for item in items:
@@ -83,12 +83,12 @@ class Settlement:
     ) -> Circumstances:
         """What decides about a topic's partitions.
 
-        Settings count as in Kafka: the topic's own, then those that were set for brokers, then the
-        controller's file. Whether an unclean election is allowed is for the broker that holds it to
-        say, so a value for the controller's broker alone comes before the one for all. The minimum
-        of the ISR is not taken from single brokers: who stays eligible would depend on who leads
-        (KIP-966 forbids it). Where the leader has a value of its own, nothing is lost: it commits
-        nothing while anybody is eligible, and writes the list anew by its own rule."""
+        Settings count as in Kafka: the topic's own, then those set for brokers, then the
+        controller's file. Whether an unclean election is allowed is decided by the controller's
+        broker, so its own value precedes the default for all. The minimum ISR is not taken from
+        single brokers: the eligible leaders would depend on the leader (KIP-966 forbids it). If the
+        leader has a value of its own, nothing is lost: it commits nothing while a broker is
+        eligible, and rewrites the list by its own rule."""
         settings, identity = self.context.settings, self.context.identity
         own = image.config("topics", topic.name)
         of_all = image.config("brokers", paths.DEFAULT_ENTITY)
@@ -99,7 +99,7 @@ class Settlement:
             unclean=difference.unclean_ids if difference else frozenset(),
             away=self.context.away(image),
             min_insync_replicas=_minimum((own, of_all), settings.min_insync_replicas),
-            # Committed group offsets and transaction outcomes must never vanish (R-25).
+            # Committed group offsets and transaction outcomes must never be lost (R-25).
             allow_unclean_election=not topic.is_internal
             and _allows_unclean(
                 (own, of_controller, of_all), settings.unclean_leader_election_enable

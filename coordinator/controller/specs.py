@@ -1,4 +1,4 @@
-"""What may be asked of the controller about topics, and how each item is answered."""
+"""Requests to the controller about topics and partitions, and their results."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic to make. -1 asks for the cluster's default (KIP-464).
+    """A topic to create. -1 requests the cluster's default (KIP-464).
 
     ``assignment``: partition -> replicas, instead of both numbers. ``topic_id`` is drawn by the
-    shell, since a machine has no randomness."""
+    caller, because the machine is deterministic."""
 
     name: str
     partition_count: int = -1
@@ -42,9 +42,9 @@ class PartitionsSpec:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletion:
-    """A topic to delete. ``paths``: every znode of it, children before parents.
+    """A topic to delete. ``paths``: all its znodes, children before parents.
 
-    ``is_marked``: somebody asked for it by a znode of that name, which must go as well."""
+    ``is_marked``: a znode of that name requests the deletion and must be deleted as well."""
 
     name: str
     paths: tuple[str, ...]
@@ -54,7 +54,7 @@ class TopicDeletion:
 
 @dataclass(frozen=True, slots=True)
 class TopicResult:
-    """What became of one topic. ``configs`` are those that were set for it, without defaults."""
+    """The result for one topic. ``configs`` are those set for it, without defaults."""
 
     name: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -66,7 +66,7 @@ class TopicResult:
 
 
 class MoveSpec(NamedTuple):
-    """The replicas that a partition is to have, the preferred leader first; None gives up the move
+    """The replicas that a partition should have, the preferred leader first; None cancels the move
     that is under way."""
 
     partition: TopicPartition
@@ -74,7 +74,7 @@ class MoveSpec(NamedTuple):
 
 
 class PartitionResult(NamedTuple):
-    """What became of one partition."""
+    """The result for one partition."""
 
     partition: TopicPartition
     error_code: ErrorCode = ErrorCode.NONE
@@ -82,7 +82,7 @@ class PartitionResult(NamedTuple):
 
 
 class ShutdownResult(NamedTuple):
-    """What a broker that wants to stop still leads, though others hold replicas."""
+    """What a stopping broker still leads though others hold replicas."""
 
     error_code: ErrorCode
     remaining: tuple[TopicPartition, ...] = ()
@@ -90,7 +90,7 @@ class ShutdownResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """Of all brokers' settings, those that the controller decides by; Kafka's names."""
+    """The broker settings of the controller, with Kafka's names."""
 
     num_partitions: int = 1
     default_replication_factor: int = 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaState(Enum):
-    """Of one replica on one broker."""
+    """The state of one replica on one broker."""
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
@@ -37,7 +37,7 @@ class ReplicaState(Enum):
 
 
 class PartitionStatus(Enum):
-    """Of one partition."""
+    """The state of one partition."""
 
     NON_EXISTENT = "NonExistentPartition"
     NEW = "NewPartition"
@@ -46,7 +46,7 @@ class PartitionStatus(Enum):
 
 
 class Transition(NamedTuple):
-    """From one state to another; ``node_id`` is None where it is the partition's own."""
+    """From one state to another; ``node_id`` is None for a partition's own state."""
 
     item: TopicPartition
     node_id: int | None
@@ -55,7 +55,7 @@ class Transition(NamedTuple):
 
     @property
     def is_legal(self) -> bool:
-        """Whether the tables below know it."""
+        """Whether the tables below allow it."""
         return self.after in LEGAL[self.before]
 
 
@@ -86,7 +86,7 @@ class StateChanges:
         return self._replicas.get((item, node_id), ReplicaState.NON_EXISTENT)
 
     def take(self, change: Change) -> list[Transition]:
-        """What the change comes to, in the order in which it happens."""
+        """The transitions that the change causes, in order."""
         match change:
             case PartitionChanged(name, index, state):
                 return list(self._on_partition(TopicPartition(name, index), state))

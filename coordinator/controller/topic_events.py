@@ -1,4 +1,4 @@
-"""What others wrote about topics: assignments, in-sync sets and settings that were read again."""
+"""Handles changes of topics by others: assignments, ISRs and settings that were re-read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecision:
-    """Topics came, went or have other partitions."""
+    """Topics were created, deleted or have other partitions."""
     image = context.image
     gone = [topic for name, topic in sorted(image.topics.items()) if name not in event.names]
     changes: list[Change] = [TopicGone(topic.name) for topic in gone]
@@ -71,7 +71,7 @@ def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecisi
 
 
 def _found(topic: TopicImage, event: TopicsRead) -> list[Operation]:
-    """Makes sure that the topic is as it was read, and gives it its id if it has none."""
+    """Check that the topic is as it was read; write its id if it has none."""
     path, version = paths.topic(topic.name), event.versions.get(topic.name, ANY_VERSION)
     if topic.name in event.without_id:
         return [Replace(path, topic_data(topic), version)]
@@ -79,7 +79,7 @@ def _found(topic: TopicImage, event: TopicsRead) -> list[Operation]:
 
 
 def _not_older(known: TopicImage | None, read: TopicImage) -> TopicImage:
-    """Without the states that are known to have been overtaken (C-21, C-24)."""
+    """The topic that was read, without states known to be outdated (C-21, C-24)."""
     if known is None or known.topic_id != read.topic_id:
         return read
     partitions = dict(read.partitions)
@@ -93,9 +93,9 @@ def _not_older(known: TopicImage | None, read: TopicImage) -> TopicImage:
 
 
 def on_states(context: ControllerContext, event: StatesRead, now_ms: float) -> ControllerDecision:
-    """Leaders changed ISRs by themselves; roles stay as they are.
+    """Leaders changed ISRs themselves; roles stay as they are.
 
-    But for a broker that is shutting down or suspected: it is taken out again (R-24)."""
+    Except that a broker that is shutting down or suspected is removed again (R-24)."""
     image = context.image
     changes: list[Change] = []
     changed: list[TopicPartition] = []
@@ -137,7 +137,7 @@ def on_config(context: ControllerContext, event: ConfigRead) -> ControllerDecisi
     writes = WriteList()
     touched = [item for item in every_partition(image) if _is_concerned(context, event, item)]
     changed = Settlement(context).settle(writes, image, touched, None)
-    # Last: as long as a part is refused, the difference must be found again.
+    # Last: while a part is refused, the next reading must find the difference again.
     writes.add([], [change])
     done = writes.finish()
     messages = context.writer(context.after(done)).announce(changed) if changed else ()

@@ -1,7 +1,7 @@
-"""Making, enlarging and deleting topics: what is refused, what is written.
+"""Creates, enlarges and deletes topics: checks, results and writes.
 
-Each function answers for one item and adds its writes to a list; items of one request see those
-before them. Nothing here looks at who asks: authorization is the API's.
+Each function handles one item and adds its writes to a list; items of one request see those before
+them. Authorization is the request handler's.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ConfigCheck = Callable[[Mapping[str, "str | None"]], dict[str, str]]
 
 @dataclass(slots=True)
 class TopicPlan:
-    """What one request about topics comes to, so far."""
+    """The results and writes of one request about topics, so far."""
 
     context: ControllerContext
     check_configs: ConfigCheck
@@ -79,7 +79,7 @@ class TopicPlan:
         return self.context.deleting
 
     def create(self, spec: TopicSpec) -> None:
-        """Make one topic, or say why not."""
+        """Create one topic, or add the error."""
         self._count()
         refusal = self._refuse_name(spec.name)
         assignment: Replicas | Refusal = refusal or self._assignment_of(spec)
@@ -115,7 +115,7 @@ class TopicPlan:
         )
 
     def enlarge(self, spec: PartitionsSpec) -> None:
-        """Give one topic more partitions, or say why not."""
+        """Add partitions to one topic, or add the error."""
         self._count()
         topic = self.image.topics.get(spec.name)
         if topic is None or spec.name in self.deleting:
@@ -144,7 +144,7 @@ class TopicPlan:
         )
 
     def delete(self, deletion: TopicDeletion) -> None:
-        """Remove every trace of one topic from the store (C-23: brokers follow when they can)."""
+        """Delete one topic from the store (C-23: brokers follow when they can)."""
         topic = self.image.topics.get(deletion.name)
         if not self.settings.delete_topic_enable:
             text = "delete.topic.enable is false"
@@ -218,8 +218,8 @@ class TopicPlan:
         return place(self._usable(factor), range(count), factor, self._partition_count)
 
     def _usable(self, count: int) -> Mapping[int, BrokerRegistration]:
-        """Where replicas are put: on brokers that stop, seem dead or have no room only if there are
-        no others."""
+        """Brokers for replicas: those that stop, seem dead or lack room only if there are too few
+        others."""
         brokers = self.image.brokers
         away = self.context.away(self.image) | without_room(self.context)
         here = {node_id: broker for node_id, broker in brokers.items() if node_id not in away}
@@ -274,7 +274,7 @@ class TopicPlan:
         topic = TopicImage(spec.name, spec.topic_id, stateless)
         entity = Entity("topics", spec.name)
         config_path, config_data = paths.config(*entity), paths.build_config(configs)
-        # The settings come first: whoever sees the topic must not see it without them.
+        # The settings come first: a reader that sees the topic must see its settings.
         left_over = entity in self.image.configs
         self.writes.add(
             [

@@ -1,4 +1,4 @@
-"""Store operations together with what they change in the image, in groups of bounded size."""
+"""Groups store operations with their image changes into writes of bounded size."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _BYTES_PER_OPERATION = 80
 
 
 class WriteList:
-    """Collects units that must not be torn apart; ``finish`` deals them out to writes in order.
+    """Collects units that must stay together; ``finish`` distributes them to writes in order.
 
-    The order is what a crash between two writes leaves behind: every prefix must be a state from
-    which the next controller can go on."""
+    A crash between two writes leaves a prefix: every prefix must be a state from which the next
+    controller can continue."""
 
     def __init__(self) -> None:
         self._writes: list[Write] = []
@@ -49,7 +49,7 @@ class WriteList:
         changes: Sequence[Change] = (),
         relied_on: Sequence[Check] = (),
     ) -> None:
-        """One unit; in its group stands each of the checks, once however many rely on it."""
+        """Add a unit; its group has each of the checks once."""
         unit = [*(one for one in relied_on if one not in self._relied_on), *operations]
         size_bytes = sum(_size_of(operation) for operation in unit)
         if (
@@ -72,10 +72,10 @@ class WriteList:
         state: PartitionState,
         brokers: Mapping[int, BrokerRegistration],
     ) -> PartitionState:
-        """Write a partition's state where the one it was derived from stood.
+        """Write a partition's state over the one it was derived from.
 
         Returns the state with the partition epoch that the write will give it. ``brokers``: those
-        that the decision was made upon."""
+        that the decision was based on."""
         path, data = paths.state(topic, partition), paths.build_state(payload_of(state))
         operation: Operation = Create(path, data)
         if state.has_state:
@@ -94,7 +94,7 @@ class WriteList:
         return not (self._writes or self._operations or self._changes)
 
     def finish(self) -> tuple[Write, ...]:
-        """All of it."""
+        """All writes."""
         self._close()
         return tuple(self._writes)
 
@@ -108,11 +108,11 @@ class WriteList:
 def lives_of_leaders(
     states: Iterable[PartitionState], brokers: Mapping[int, BrokerRegistration]
 ) -> list[Check]:
-    """That those who lead are in the lives that are known of them (R-23).
+    """Checks that the leaders still have their known generations (R-23).
 
-    A next life may have lost records, and have registered while nobody here has heard of it. Left
-    as the last of the ISR by a change upon older news, it would lead without them for good, though
-    others had them all; and replicas that a move leaves behind would be deleted."""
+    A later generation may have lost records and have registered unknown to this controller. As the
+    last ISR member by an outdated decision, it would lead without them for good, though other
+    replicas had them all; and replicas left behind by a move would be deleted."""
     leaders = dict.fromkeys(state.leader for state in states if state.has_state)
     known = [brokers[node_id] for node_id in leaders if node_id in brokers]
     return [Check(paths.generation(one.node_id), one.generation) for one in known]
@@ -126,7 +126,7 @@ def _size_of(operation: Operation) -> int:
 def find_size_fault(topic: TopicImage) -> str | None:
     """Why a topic's assignment cannot be stored; None if it can.
 
-    Attempted all the same, it would end the session of whoever writes it (C-16)."""
+    Writing it anyway would end the writer's session (C-16)."""
     size_bytes = len(topic_data(topic))
     if size_bytes + OVERHEAD_BYTES <= BYTES_PER_WRITE_MAX:
         return None
@@ -134,7 +134,7 @@ def find_size_fault(topic: TopicImage) -> str | None:
 
 
 def payload_of(state: PartitionState) -> paths.StatePayload:
-    """What the state znode says."""
+    """The payload of the state znode."""
     return paths.StatePayload(
         state.leader,
         state.leader_epoch,
@@ -146,7 +146,7 @@ def payload_of(state: PartitionState) -> paths.StatePayload:
 
 
 def topic_data(topic: TopicImage) -> bytes:
-    """What the topic znode says."""
+    """The data of the topic znode."""
     partitions = topic.partitions
     return paths.build_topic(
         paths.TopicPayload(
