@@ -57,7 +57,7 @@ def on_elect(context: ControllerContext, event: ElectLeaders) -> ControllerDecis
 def on_preferred_asked(context: ControllerContext, event: PreferredAsked) -> ControllerDecision:
     """Elect preferred leaders and delete the znode that requested it (ZKT-14, ZKT-17)."""
     if event.partitions is None:
-        return ControllerDecision(reason="nobody asks for preferred leaders")
+        return ControllerDecision(reason="no znode requests preferred leaders")
     writes = WriteList()
     changed = []
     for item in sorted(set(event.partitions)):

@@ -136,7 +136,7 @@ def _alter(
     now = settlement.at(item, state, settlement.circumstances(context.image, topic))
     begun = begin(state, target, now)
     if begun is None:
-        text = f"nobody of {list(target)} and {list(state.origin)} could lead: none is in sync"
+        text = f"no broker of {list(target)} and {list(state.origin)} could lead: none is in sync"
         return PartitionResult(item, ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     return {item: begun}
 

@@ -22,7 +22,6 @@ INDEFINITE = re.compile(
 NOT_YET = {
     "broker.log",
     "broker.replica",
-    "coordinator.controller",
     "coordinator.group",
     "tests",
 }
