@@ -22,7 +22,6 @@ INDEFINITE = re.compile(
 NOT_YET = {
     "broker.log",
     "broker.replica",
-    "coordinator.group",
     "tests",
 }
 PAGES_NOT_YET: set[str] = set()

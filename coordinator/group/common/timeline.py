@@ -63,7 +63,7 @@ class Event(NamedTuple):
     @property
     def sentence(self) -> str:
         """The event as text, without its time."""
-        text = self.kind.value.format(member=self.member_id or "somebody")
+        text = self.kind.value.format(member=self.member_id or "a client")
         if self.epoch >= 0:
             text += f" (generation {self.epoch})"
         return f"{text}: {self.detail}" if self.detail else text

@@ -57,5 +57,5 @@ def test_events_read_as_sentences() -> None:
     assert [event.sentence for event in timeline.of_group("g")] == [
         "a rebalance started",
         "m left (generation 3): it asked to",
-        "somebody was turned away",
+        "a client was turned away",
     ]
