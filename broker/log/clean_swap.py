@@ -1,15 +1,15 @@
-"""Putting a cleaned segment in the place of its sources, so that a crash leaves one of the two.
+"""Replaces the sources of a compaction by the cleaned segment; a crash leaves one of the two.
 
-In order, each step durable before the next (the names are those of Kafka's LogCleaner):
+The steps in order, each durable before the next (file names as in Kafka's LogCleaner):
 
     1 the files are written under names that a start removes       a crash here: the old log
     2 they are renamed to .swap; from the last one on they count    the new one, made at the start
     3 the sources are renamed to .deleted                           the new one, made at the start
     4 the log is renamed to its final name, then the indexes        the new one
 
-Readers never notice: until the last rename they are served from the old files, all of which were
-opened before the first (hazard S-20). The log's lock keeps out whoever else changes the set of
-segments; what has changed it meanwhile makes the swap come to nothing (hazard S-26).
+Readers do not notice: all old files are opened before the first rename and served until the last
+one (hazard S-20). The swap holds the log's lock, which every change of the set of segments takes;
+if the sources have changed before, nothing is swapped (hazard S-26).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _REPLACED = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
 
 class Sources(NamedTuple):
-    """Segments of a log as they were when the cleaner looked at them."""
+    """Segments of a log and their sizes as the cleaner read them."""
 
     segments: tuple[Segment, ...]
     sizes: tuple[int, ...]
 
     def are_in(self, log: OpenLog) -> bool:
-        """Whether all of them are still there, one after the other and unchanged."""
+        """Whether all of them are still in the log, adjacent and unchanged."""
         number = log.segment_number(self.segments[0].base_offset)
         found = log.segments[number : number + len(self.segments)]
         return (
@@ -56,19 +56,19 @@ class Sources(NamedTuple):
         )
 
     def were_deleted(self, log: OpenLog) -> bool:
-        """Whether they lie before all that is left of the log."""
+        """Whether the log starts after them now."""
         return self.segments[-1].base_offset < log.segments[0].base_offset
 
 
 def sources_of(segments: Sequence[Segment]) -> Sources:
-    """Those segments as they are now."""
+    """Capture the segments with their present sizes."""
     return Sources(tuple(segments), tuple(one.size_bytes for one in segments))
 
 
 async def remove_leftovers(log: OpenLog) -> None:
-    """Remove what an earlier run has left, before another writes under the same names.
+    """Remove the files of an earlier run before another one writes under the same names.
 
-    A file at or before a replacement would make a start take the replacement back. Raises
+    A leftover at or before a replacement would make the next start undo the replacement. Raises
     KafkaError(KAFKA_STORAGE_ERROR)."""
     async with log.lock:
         log.ensure_usable()
@@ -83,7 +83,7 @@ async def remove_leftovers(log: OpenLog) -> None:
 
 
 async def discard_files(log: OpenLog, files: CleanedFiles) -> None:
-    """Remove a segment that was written for nothing. Raises OSError."""
+    """Remove a written segment that is not swapped in. Raises OSError."""
     for suffix in files.suffixes:
         await log.home.disk.unlink(pass_path(log.directory, files.base_offset, suffix))
     log.names_changed += 1
@@ -97,14 +97,13 @@ async def swap_segments(
     drops_markers: bool,
     is_wanted: Callable[[], bool],
 ) -> bool:
-    """Put the written segment in the place of its sources; False if they are there no more.
+    """Replace the sources by the written segment; False if they have changed.
 
-    ``drops_markers``: ends of transactions are gone. ``is_wanted`` is asked when nobody else can
-    change the log any more. Raises KafkaError(KAFKA_STORAGE_ERROR),
-    CorruptLogError before anything has changed."""
+    ``drops_markers``: transaction markers were removed. ``is_wanted`` is called under the log's
+    lock. Raises KafkaError(KAFKA_STORAGE_ERROR), CorruptLogError before anything has changed."""
     health = log.home.health
     try:
-        # Most of the time goes here, so it is done before anybody has to wait.
+        # The slow part, so it is done before the log's lock is taken.
         for suffix in files.suffixes:
             path = pass_path(log.directory, files.base_offset, suffix)
             await log.home.disk.open(path).fsync()
@@ -139,7 +138,7 @@ async def swap_segments(
 
 
 async def _open_all(log: OpenLog, sources: Sources) -> None:
-    """Let nobody need the names of the sources any more, whatever they still want of them."""
+    """Open all files of the sources, so that readers no longer need their names."""
     for segment in sources.segments:
         await log.home.offload.run(segment.load_indexes)
     for segment in sources.segments:
@@ -147,15 +146,15 @@ async def _open_all(log: OpenLog, sources: Sources) -> None:
         segment.largest_timestamp()
         _ = segment.file, segment.transactions.entries
     for segment in sources.segments:
-        # Kept open: they are no longer among those that are closed for not being used.
+        # Keep them open: idle segments in this list would be closed.
         log.home.open_segments.closed(segment)
 
 
 async def _remove_snapshots(log: OpenLog, sources: Sources, *, drops_markers: bool) -> None:
-    """Remove snapshots that belong to no segment any more, or speak of a lost transaction.
+    """Remove snapshots without a segment, and those that may list a lost transaction as open.
 
-    One taken between a transaction's first record and its marker says that it is open. Without
-    the marker nothing would ever say otherwise (hazard S-22)."""
+    A snapshot taken between a transaction's first record and its marker lists it as open. Without
+    the marker it would stay open for ever (hazard S-22)."""
     gone = {one.base_offset for one in sources.segments[1:]}
     end_offset = sources.segments[-1].next_offset
     for offset in list(log.snapshot_offsets):
@@ -182,8 +181,8 @@ async def _rename_all(log: OpenLog, sources: Sources, files: CleanedFiles) -> No
                 await disk.rename(path, path + DELETED)
                 log.home.late_deletions.schedule(path + DELETED, due_ms)
     await disk.fsync_directory(directory)
-    # The log first: while it is called .swap a start removes all indexes in its range, and the
-    # list of aborted transactions cannot be made again.
+    # The log first: while it is named .swap, a start removes all indexes in its range, and the
+    # index of aborted transactions cannot be rebuilt.
     await disk.rename(target.path_of(LOG) + SWAP, target.path_of(LOG))
     await disk.fsync_directory(directory)
     for suffix in files.suffixes:
@@ -192,7 +191,7 @@ async def _rename_all(log: OpenLog, sources: Sources, files: CleanedFiles) -> No
 
 
 def _replace(log: OpenLog, sources: Sources, files: CleanedFiles) -> None:
-    """The moment for readers. Appends may have gone on, and may have rolled the log."""
+    """Switch readers to the new segment. Appends may have rolled the log in the meantime."""
     segment = Segment(log.home, log.directory, files.base_offset, log.settings.index_interval_bytes)
     segment.size_bytes = segment.synced_bytes = files.size_bytes
     segment.next_offset = sources.segments[-1].next_offset

@@ -1,8 +1,8 @@
-"""Writing the segment that compaction puts in the place of others, and its indexes.
+"""Writes the segment that replaces others in a compaction, and its indexes.
 
-All files get names that a crash leaves harmless: they end like Kafka's ``.cleaned``, which a start
-removes, and no truncation that copies a segment at the same time uses them. Nothing is durable
-here; the swap sees to that (read clean_swap.py next).
+The file names are harmless after a crash: they end with Kafka's ``.cleaned``, which a start
+removes, and differ from those of a truncation that copies a segment at the same time. Nothing is
+flushed here; clean_swap.py makes the files durable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WRITE_BYTES = 256 * 1024
 
 
 class CleanedFiles(NamedTuple):
-    """A written segment. ``suffixes`` are the kinds of files it has, the log's last."""
+    """A written segment; ``suffixes`` of its files, the log's last."""
 
     base_offset: int
     next_offset: int
@@ -45,12 +45,12 @@ class CleanedFiles(NamedTuple):
 
 
 def pass_path(directory: str, base_offset: int, suffix: str) -> str:
-    """Where a file of that kind lies until it is swapped in."""
+    """The path of a file of that kind until it is swapped in."""
     return join(directory, segment_name(base_offset, suffix + PASS_MARK))
 
 
 class CleanedSegment:
-    """One segment being written; ``finish`` makes it whole."""
+    """One segment being written; complete after ``finish``."""
 
     def __init__(
         self, disk: Disk, directory: str, base_offset: int, index_interval_bytes: int
@@ -78,7 +78,7 @@ class CleanedSegment:
         return file
 
     def append(self, content: Buffer) -> None:
-        """Add a batch behind the others. Raises OSError, CorruptLogError if none can follow."""
+        """Append a batch. Raises OSError; CorruptLogError if its offset or size does not fit."""
         batch = parse_batch(content)
         position = self.size_bytes
         if batch.base_offset < self._next_offset:
@@ -92,7 +92,7 @@ class CleanedSegment:
         if batch.max_timestamp > self._max_timestamp:
             self._max_timestamp = batch.max_timestamp
             self._max_timestamp_offset = last_offset
-        # The rule of segments that are appended to.
+        # The same rule as in Segment.account.
         if self._unindexed_bytes > self._interval_bytes:
             self._offsets.append(last_offset - self._base_offset, position)
             self._note_time()
@@ -111,14 +111,14 @@ class CleanedSegment:
             self._times.append(self._max_timestamp, self._max_timestamp_offset - self._base_offset)
 
     def flush(self) -> None:
-        """Hand what was appended to the disk; the buffers are free then. Raises OSError."""
+        """Write the pending batches, which frees their buffers. Raises OSError."""
         if self._waiting:
             self._file.append(self._waiting)
             self._waiting = []
             self._waiting_bytes = 0
 
     def finish(self, rows: Iterable[AbortedTransaction]) -> CleanedFiles:
-        """Write the rest and the indexes; ``rows`` are those of the transaction index."""
+        """Write the pending batches and the indexes; ``rows`` go to the transaction index."""
         self.flush()
         self._note_time()
         self._fresh(OFFSET_INDEX).append([self._offsets.encode()])

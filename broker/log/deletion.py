@@ -1,7 +1,7 @@
-"""Deleting whole segments from the old end of a log, never part of a file.
+"""Deletes whole segments from the old end of a log, never part of a file.
 
-A segment leaves the list first, so that no new reader finds it; its files are then renamed and
-removed after ``file.delete.delay.ms``, when nobody can still want them.
+A segment leaves the list first, so that no new reader finds it; its files are then renamed, and
+removed after ``file.delete.delay.ms``, when readers have finished.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 async def delete_segments(
     log: OpenLog, policy: Callable[[Sequence[SegmentView]], int], upper_bound_offset: int
 ) -> int:
-    """Delete as many of the oldest segments as the policy says and the bound allows.
+    """Delete as many of the oldest segments as the policy returns and the bound allows.
 
-    If all of them are to go, the log goes on in a new segment. Raises
+    If all segments are deleted, the log continues in a new one. Raises
     KafkaError(KAFKA_STORAGE_ERROR)."""
     async with log.lock:
         log.ensure_usable()
         try:
             views = view_segments(log)
-            # Policies may look at the files as well.
+            # Policies may read files, too.
             count = min(policy(views), len(views))
         except OSError as error:
             what = f"cannot look at the segments of {log.partition}"
@@ -50,7 +50,7 @@ async def delete_segments(
 
 
 async def _try_to_save_start(log: OpenLog) -> None:
-    """So that no power cut brings back some of what goes (S-19); but on a full disk it must go."""
+    """Keep deleted records from coming back after a power cut (S-19), unless the disk is full."""
     try:
         await log.home.save_log_starts()
         log.has_unsaved_start = False
@@ -59,7 +59,7 @@ async def _try_to_save_start(log: OpenLog) -> None:
 
 
 def _may_go(log: OpenLog, count: int, upper_bound_offset: int) -> bool:
-    """Nothing that a replica may still need goes, and an empty active segment is no gain."""
+    """Whether the segments end below the bound and the last one is not an empty active one."""
     last = log.segments[count - 1]
     end_offset = log.log_end_offset if last.is_active else last.next_offset
     return end_offset <= upper_bound_offset and (last.size_bytes > 0 or not last.is_active)
@@ -103,17 +103,17 @@ async def _drop_first(log: OpenLog, count: int) -> None:
         return
     log.set_segments(kept)
     try:
-        # What goes on must be certain to exist before what was goes: with neither of them left
-        # after a power cut, offsets would be given out twice.
+        # The names of the kept segments first: with neither old nor new ones left after a power
+        # cut, offsets would be assigned twice.
         await log.sync_names()
     except OSError as error:
         raise log.home.health.latch(f"cannot sync {log.directory}", error) from error
-    # Oldest first: whatever a crash leaves of them is still the log's beginning.
+    # Oldest first: what a crash leaves of them is contiguous with the kept segments.
     await bury_segments(log, dropped)
 
 
 async def bury_segments(log: OpenLog, segments: Iterable[Segment]) -> None:
-    """Rename the files of segments that are in no list any more, in the order given.
+    """Rename the files of segments that were removed from the list, in the order given.
 
     Raises KafkaError(KAFKA_STORAGE_ERROR) naming the file that could not be renamed."""
     disk = log.home.disk
@@ -134,7 +134,7 @@ async def bury_segments(log: OpenLog, segments: Iterable[Segment]) -> None:
 
 
 async def remove_snapshots_after(log: OpenLog, offset: int) -> None:
-    """Remove producer snapshots of offsets that the log does not reach any more."""
+    """Remove producer snapshots at offsets beyond the log end ``offset``."""
     for snapshot_offset in [number for number in log.snapshot_offsets if number > offset]:
         path = log.snapshot_path(snapshot_offset)
         try:

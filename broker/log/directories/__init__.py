@@ -1,1 +1,1 @@
-"""Log directories: locks, identity, checkpoints, and the logs in them."""
+"""Log directories: locks, identity, checkpoints, and their logs."""

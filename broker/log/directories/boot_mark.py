@@ -1,8 +1,8 @@
-"""Which run of the machine a data directory was last written in, and what was damaged then.
+"""Records the machine's boot in which a data directory was last written, and damage found then.
 
-A process that dies loses nothing: the page cache outlives it. A machine that dies loses whatever
-was not flushed, page by page. Only the second may explain a hole in a log, so each directory notes
-the run it is written in, once its logs are loaded and before anything is appended.
+When a process dies nothing is lost: the page cache outlives it. When the machine dies, any page
+that was not flushed may be lost. Only the second explains a hole in a log, so each directory stores
+the boot id once its logs are loaded and before anything is appended.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ _VERSION = 0
 
 
 class BootMark(NamedTuple):
-    """``damaged``: logs whose damage no loss of power explains, whatever happens later.
-    ``unread``: logs that have not been loaded since the power may have gone."""
+    """The boot id of the last write, and the logs that were damaged then.
+
+    ``damaged``: logs whose damage no power loss explains. ``unread``: logs that were not loaded
+    since the last possible power loss."""
 
     boot_id: str
     damaged: frozenset[TopicPartition] = frozenset()
@@ -45,7 +47,7 @@ def encode_boot_mark(mark: BootMark) -> bytes:
 
 
 def decode_boot_mark(content: bytes | None) -> BootMark | None:
-    """The mark, None if it is absent or spoiled: then nothing is known of the power."""
+    """The mark; None if it is absent or corrupt."""
     if content is None:
         return None
     try:
@@ -62,7 +64,7 @@ def decode_boot_mark(content: bytes | None) -> BootMark | None:
 
 
 class BootRecord:
-    """Owned by a data directory."""
+    """Reads and writes the boot mark of one data directory, which owns it."""
 
     def __init__(self, home: LogDirectoryServices) -> None:
         self._home = home
@@ -72,26 +74,26 @@ class BootRecord:
         self._unread: set[TopicPartition] = set()
 
     def read(self) -> None:
-        """Take over what the file says. Raises OSError."""
+        """Read the file. Raises OSError."""
         self._boot_id = self._home.disk.boot_id()
         self._found = decode_boot_mark(read_file(self._home.disk, self._path))
 
     def may_have_lost_writes(self, partition: TopicPartition) -> bool:
         """Whether the machine is known to have gone down since the log was last written to.
 
-        Where nobody can tell, it counts as running: damage is then left for people to judge."""
+        False without a usable mark or boot id: the operator then has to judge the damage."""
         found = self._found
         if found is None or not found.boot_id or not self._boot_id or partition in found.damaged:
             return False
         return partition in found.unread or found.boot_id != self._boot_id
 
     def keep_unread(self, partition: TopicPartition) -> None:
-        """Something passing, such as a full disk, has kept the log from being judged."""
+        """Remember a log that could not be checked for a temporary reason, such as a full disk."""
         if self.may_have_lost_writes(partition):
             self._unread.add(partition)
 
     async def save(self, damaged: Iterable[TopicPartition]) -> None:
-        """Note, durably, the present run and what is wrong in it. Raises OSError."""
+        """Store the current boot and the damaged logs, durably. Raises OSError."""
         found = frozenset(damaged)
         unread = found & self._unread
         mark = BootMark(self._boot_id, found - unread, unread)
@@ -102,7 +104,7 @@ class BootRecord:
         except OSError as error:
             if not is_out_of_space(error):
                 raise
-            # An old mark would blame the next damage on a loss of power that there was not.
+            # With the old mark, later damage would be taken for the result of a power loss.
             await self._home.disk.unlink(self._path)
             await self._home.disk.fsync_directory(self._home.health.path)
             self._found = None

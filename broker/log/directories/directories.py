@@ -1,8 +1,8 @@
-"""All data directories of a broker (``log.dirs``): which exists, which works, what goes where.
+"""All data directories of a broker (``log.dirs``): their state and the placement of partitions.
 
-The broker goes on as long as one of them works. While one is missing, a partition that existed
-before is made again only if somebody says that it is new: it may live on the missing disk, and an
-empty replica must not pass for a full one (hazard S-13).
+The broker runs as long as one of them works. While one is missing, a partition is created only if
+the controller says that it is new: otherwise it may live on the missing disk, and an empty replica
+must not pass for a full one (hazard S-13).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.log")
 
-# Files that nobody used for that long are closed: long enough for a slow consumer's next fetch.
+# Files unused for this long are closed: long enough for a slow consumer's next fetch.
 IDLE_MS = 60_000.0
 
 
 class DirectoriesConfig(NamedTuple):
-    """Whose directories they are and how they are run."""
+    """The owner of the directories and their settings."""
 
     paths: Sequence[str]
     broker_id: int
@@ -46,7 +46,7 @@ class DirectoriesConfig(NamedTuple):
 
 
 class LogDirectories:
-    """Made and loaded by ``open_directories``; closed once, at the end."""
+    """All data directories; created and loaded by ``open_directories``, closed once."""
 
     def __init__(
         self,
@@ -56,19 +56,19 @@ class LogDirectories:
     ) -> None:
         self.config = config
         self.directories = list(directories)
-        # Directories that others remember and that are not there; see ``forget_missing``.
+        # Directories that others list as siblings and that are missing; see ``forget_missing``.
         self.missing_ids: frozenset[str] = frozenset()
-        # The id of the first directory that works: who has locked it is alone with this data.
+        # The id of the first directory that works; its lock guarantees exclusive use of this data.
         self.home = ""
         self.doubles = Doubles()
         self.futures = FutureLogs()
-        # Where partitions are to be made that are not here yet: an administrator's choice.
+        # Where an administrator wants partitions created that do not exist here yet.
         self.preferred: dict[TopicPartition, str] = {}
         self._locks = list(locks)
         self._release_due_ms = 0.0
         self._creating: set[TopicPartition] = set()
 
-    # -- looking -----------------------------------------------------------------------------
+    # -- lookup -----------------------------------------------------------------------------
 
     def get(self, partition: TopicPartition) -> PartitionLog | None:
         """The log of a partition, whether or not its directory still works."""
@@ -76,14 +76,14 @@ class LogDirectories:
         return None if directory is None else directory.logs.get(partition)
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
-        """Where the partition lives, damaged or not."""
+        """The directory that holds the partition, damaged or not."""
         for directory in self.directories:
             if partition in directory.logs or partition in directory.damaged:
                 return directory
         return None
 
     def __iter__(self) -> Iterator[PartitionLog]:
-        """All logs that were loaded or made."""
+        """All logs that were loaded or created."""
         for directory in self.directories:
             yield from directory
 
@@ -97,12 +97,12 @@ class LogDirectories:
 
     @property
     def are_all_there(self) -> bool:
-        """Whether nothing of this broker's can lie on a directory that is missing or offline."""
+        """Whether no directory is missing or offline."""
         return not self.missing_ids and not self.offline_paths
 
     @property
     def damaged(self) -> dict[TopicPartition, str]:
-        """Partitions that must be fetched anew, repaired by the operator, or stay offline."""
+        """Reason by partition; each must be fetched again or repaired by the operator."""
         return {
             partition: reason
             for each in self.directories
@@ -111,18 +111,19 @@ class LogDirectories:
 
     @property
     def clean_broker_epoch(self) -> int | None:
-        """The generation that stopped cleanly here, None unless all directories agree on it."""
+        """The broker epoch that stopped cleanly here; None unless all directories agree on it."""
         epochs = {each.clean_broker_epoch for each in self.directories}
         return epochs.pop() if len(epochs) == 1 and not self.missing_ids else None
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
-        """The checkpointed high watermark; None means: the log start, never the end (R-26)."""
+        """The checkpointed high watermark; None means the log start, never the end (R-26)."""
         directory = self.directory_of(partition)
         return None if directory is None else directory.checkpoints.high_watermarks.get(partition)
 
     @property
     def last_wall_ms(self) -> int | None:
-        """The wall clock as an earlier start or this one last believed it; None if none did."""
+        """The latest trusted wall-clock time that was saved, milliseconds; None if there is
+        none."""
         found = [each.checkpoints.wall_ms for each in self.online]
         return max((wall_ms for wall_ms in found if wall_ms is not None), default=None)
 
@@ -132,30 +133,31 @@ class LogDirectories:
         return any(each.home.health.has_no_room for each in self.online)
 
     def rooms(self) -> list[tuple[int, list[TopicPartition]]]:
-        """How much room each directory has (read ``room.py``), and what lies in it."""
+        """The room of each online directory (see ``free_space.py``) and its partitions."""
         return [(each.home.health.gauge.room, [*each.logs, *each.damaged]) for each in self.online]
 
     def on_failure(self, callback: Callable[[str], object]) -> None:
-        """Call back, synchronously, with the path of each directory that goes (or is) offline."""
+        """Call back synchronously with the path of each directory that is or goes offline."""
         for each in self.directories:
             each.home.health.on_failure(partial(callback, each.path))
 
     # -- partitions --------------------------------------------------------------------------
 
     async def choose(self, partition: TopicPartition, topic_id: Uuid) -> None:
-        """The partition is now known to be of that topic; decides which of two copies counts."""
+        """Select the copy to serve, once the topic id of the partition is known."""
         await self.doubles.choose(partition, topic_id, self.directory_of(partition))
 
     async def create(
         self, partition: TopicPartition, topic_id: Uuid | None, *, is_new: bool
     ) -> PartitionLog:
-        """Make a log in the directory that was chosen for it, or in the one with the fewest
-        partitions; or return the log there is.
+        """Return the partition's log; create it if there is none.
+
+        It is created in the preferred directory, or else in the one with the fewest partitions.
 
         ``is_new``: the partition never existed on this broker. Raises
-        KafkaError(KAFKA_STORAGE_ERROR) if it may live on a directory that is offline or missing,
-        if its log is damaged, or if the disk fails; KafkaError(INCONSISTENT_TOPIC_ID) if there
-        is a log of an earlier topic of that name."""
+        KafkaError(KAFKA_STORAGE_ERROR) if it may live on a directory that is offline or missing, if
+        its log is damaged, or if the disk fails; KafkaError(INCONSISTENT_TOPIC_ID) for a log of an
+        earlier topic of that name."""
         found = self.directory_of(partition)
         if found is not None:
             if partition in found.damaged:
@@ -191,15 +193,15 @@ class LogDirectories:
         for each in online:
             if each.path == preferred:
                 return each
-        # One without space left would refuse again and again.
+        # A directory low on space would keep refusing writes.
         return min(
             online, key=lambda each: (each.home.health.is_low_on_space, each.partition_count)
         )
 
     async def set_aside(self, partition: TopicPartition) -> None:
-        """The log is of a topic that was deleted: keep it under another name (S-32, C-22).
+        """Keep the log of a deleted topic under another name (S-32, C-22).
 
-        On a failed directory it is only forgotten, and will be met there again."""
+        On an offline directory it is only forgotten, and found again at the next start."""
         await self.futures.drop(partition)
         directory = self.directory_of(partition)
         assert directory is not None
@@ -210,9 +212,9 @@ class LogDirectories:
         logger.warning("%s-%d is of a deleted topic: kept as %s", *partition, kept_as)
 
     async def set_spoiled_aside(self, partition: TopicPartition) -> bool:
-        """Keep a damaged log under another name, so that it can be fetched anew (S-03).
+        """Keep a damaged log under another name, so that it can be fetched again (S-03).
 
-        False if it is not damaged, or something passing has kept it from being read. Raises
+        False if it is not damaged, or could not be read for a temporary reason. Raises
         KafkaError(KAFKA_STORAGE_ERROR)."""
         directory = self.directory_of(partition)
         if directory is None or partition not in directory.spoiled:
@@ -223,7 +225,7 @@ class LogDirectories:
         return True
 
     async def delete(self, partition: TopicPartition) -> None:
-        """Remove a partition's log; one that does not exist is fine."""
+        """Remove a partition's log, if there is one."""
         self.preferred.pop(partition, None)
         await self.futures.drop(partition)
         directory = self.directory_of(partition)
@@ -231,7 +233,7 @@ class LogDirectories:
         if directory is None:
             return
         if not directory.home.health.is_online:
-            # Nothing can be removed from it, and its records must not be in a new topic's way.
+            # Nothing can be removed there; forget it, so that a new topic of that name can start.
             directory.take_out(partition)
         elif partition in directory.damaged:
             await directory.set_aside(partition)
@@ -239,14 +241,14 @@ class LogDirectories:
             await directory.delete(partition)
 
     async def delete_topic(self, partition: TopicPartition, topic_id: Uuid) -> int:
-        """Remove what lies of that topic's partition; returns how many directories went.
+        """Remove all copies of that topic's partition; returns how many were removed.
 
-        Of another topic of that name, and of one that cannot be told, nothing is touched; nor on a
-        directory that is not available. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        Copies of another or an unknown topic of that name stay, as do those on an offline
+        directory. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         count = await self.doubles.delete(partition, topic_id)
         count += await self.futures.forget_deleted(partition, topic_id)
         if any(topic_id_in(each, partition) == topic_id for each in self.directories):
-            # First: a move that is about to end changes where the log lies.
+            # First, because a move that is about to end changes the log's directory.
             self.preferred.pop(partition, None)
             await self.futures.drop(partition)
         for directory in self.directories:
@@ -262,21 +264,20 @@ class LogDirectories:
     # -- housekeeping ------------------------------------------------------------------------
 
     async def checkpoint(self, high_watermarks: Callable[[], Mapping[TopicPartition, int]]) -> None:
-        """Save recovery points, log starts and high watermarks, of those that have one. Every few
-        seconds.
+        """Save recovery points, log starts and the known high watermarks; called every few seconds.
 
-        A directory that fails meanwhile goes offline; nothing is raised."""
+        A directory that fails goes offline; nothing is raised."""
         for each in self.online:
             saved = each.checkpoints
             try:
                 await saved.save_recovery_points()
                 await saved.save_log_starts()
-                # Asked for only now: a partition may have been deleted and made again during
-                # either write, and the old one's high watermark is nothing to the new one.
+                # Not earlier: a partition may be deleted and recreated during either write, and the
+                # old high watermark is invalid for the new one.
                 known = high_watermarks()
                 for partition in each.logs:
                     high_watermark = known.get(partition)
-                    # Partitions without a role yet keep what was found on the disk.
+                    # Partitions without a role yet keep the value from the disk.
                     if high_watermark is not None:
                         saved.high_watermarks[partition] = high_watermark
                 await saved.save_high_watermarks()
@@ -284,7 +285,7 @@ class LogDirectories:
                 logger.error("%s", error.message)
 
     async def save_wall_clock(self, wall_ms: int) -> None:
-        """Remember the time in every directory, for the next start; nothing is raised."""
+        """Save the time in every directory, for the next start; nothing is raised."""
         for each in self.online:
             try:
                 await each.checkpoints.save_wall_clock(wall_ms)
@@ -292,9 +293,9 @@ class LogDirectories:
                 logger.error("%s", error.message)
 
     async def tidy(self, now_ms: float) -> None:
-        """Remove files whose delay is over, look at the free space, close unused files.
+        """Delete files that are due, check the free space, and close unused files.
 
-        Run every second or so."""
+        Called about every second."""
         for each in self.online:
             try:
                 await each.home.late_deletions.delete_due(now_ms)
@@ -308,7 +309,7 @@ class LogDirectories:
             open_segments.release_idle()
 
     async def close(self, broker_epoch: int) -> bool:
-        """Close everything; whether all directories could be marked as cleanly stopped."""
+        """Close everything; returns whether all directories were marked as cleanly stopped."""
         config = self.config
         clean = await asyncio.gather(
             *(

@@ -1,7 +1,7 @@
 """One data directory: its logs, its checkpoints and its clean mark.
 
-A directory that fails takes its own logs out of service and nothing else. What lies in it is never
-deleted because nobody knows it: such things stay where they are and are reported (hazard S-32).
+A directory that fails takes only its own logs out of service. Unknown files and directories are
+never deleted: they stay where they are and are reported (hazard S-32).
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ OpenAs = Callable[[TopicPartition], tuple[LogSettings, LogObserver]]
 
 
 class LogDirectory:
-    """Made by ``LogDirectories`` once the directory is locked and known to be ours."""
+    """One data directory; created when it is locked and its identity is verified."""
 
     def __init__(self, home: LogDirectoryServices, open_as: OpenAs) -> None:
         self.home = home
         self.path = home.health.path
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        # Partitions whose log must not be served or cut: why.
+        # Reason by partition whose log must neither be served nor truncated.
         self.damaged: dict[TopicPartition, str] = {}
         self._damaged_logs: dict[TopicPartition, PartitionLog] = {}
-        # Those of the damaged ones that no freed space and no later start makes whole.
+        # The damaged partitions that neither free space nor a restart can restore.
         self.spoiled: set[TopicPartition] = set()
         self.unknown_names: list[str] = []
-        # Copies that a move was making when the broker stopped: partition and directory.
+        # Copies that a stop interrupted: partition and directory.
         self.unfinished_copies: list[tuple[TopicPartition, str]] = []
         self.reserved_count = 0
         self._scanned: list[int] = []
@@ -78,13 +78,13 @@ class LogDirectory:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions live here, those being made included."""
+        """The number of partitions here, including those being created."""
         return len(self.logs) + len(self.damaged) + self.reserved_count
 
     # -- start -------------------------------------------------------------------------------
 
     async def load(self, broker_id: int, workers: int) -> None:
-        """Bring all logs into memory, ``workers`` at a time. A failing disk ends it early."""
+        """Load all logs, ``workers`` at a time; a failing disk ends it early."""
         try:
             mark = await self._take_mark(broker_id)
             self.checkpoints.read()
@@ -190,7 +190,7 @@ class LogDirectory:
     # -- partitions --------------------------------------------------------------------------
 
     async def create(self, partition: TopicPartition, topic_id: Uuid | None) -> PartitionLog:
-        """Make an empty log, durably. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        """Create an empty log, durably. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         self.home.health.ensure_online()
         assert partition not in self.logs
         if partition in self.damaged:
@@ -200,15 +200,15 @@ class LogDirectory:
         is_made = False
         self.reserved_count += 1
         try:
-            # A predecessor's offsets must not be taken for this one's after a crash.
+            # After a crash, a predecessor's checkpoints must not be taken for those of this log.
             await self.checkpoints.forget(partition)
             if disk.exists(log.directory):
-                # Left by a deletion that did not come through: its records are not the new one's.
+                # Left by an incomplete deletion; its records do not belong to the new log.
                 await self.rename(log.directory, partition, STRAY_MARK)
             disk.make_directory(log.directory)
             is_made = True
             if topic_id is not None:
-                # Nobody reads the directory yet: no need to replace the file atomically.
+                # Not in use yet, so the file need not be replaced atomically.
                 path = join(log.directory, PARTITION_METADATA)
                 metadata = disk.open(path, create=True)
                 metadata.append([encode_partition_metadata(topic_id)])
@@ -227,7 +227,7 @@ class LogDirectory:
         return log
 
     async def set_topic_id(self, log: PartitionLog, topic_id: Uuid) -> None:
-        """Give an id to a log that was made without one. Raises KafkaError."""
+        """Store the topic id of a log that was created without one. Raises KafkaError."""
         path = join(log.directory, PARTITION_METADATA)
         try:
             await replace_file(self.home.disk, path, encode_partition_metadata(topic_id))
@@ -241,7 +241,7 @@ class LogDirectory:
         _bury(log, await self.set_aside(partition, DELETE_MARK))
 
     async def set_aside(self, partition: TopicPartition, mark: str = STRAY_MARK) -> str:
-        """Take a log out of service and keep it under another name, which is returned."""
+        """Take a log out of service and keep it under another name; returns the new path."""
         if partition in self.damaged:
             source = join(self.path, partition_name(partition))
             await self.checkpoints.forget(partition)
@@ -252,29 +252,30 @@ class LogDirectory:
             return path
         return await self._retire(self.logs[partition], mark)
 
-    # Of a partition that other directories have as well (read ``duplicates.py``).
+    # For partitions with copies in several directories (see ``duplicates.py``).
 
     def copies(self) -> list[tuple[PartitionLog, str | None]]:
-        """All that lies here, and what is wrong with it."""
+        """All logs here, each with its damage or None."""
         sound = [(log, None) for log in self.logs.values()]
         return sound + [(log, self.damaged[one]) for one, log in self._damaged_logs.items()]
 
     def take_out(self, partition: TopicPartition) -> None:
-        """Out of service for the time being, without a trace on the disk."""
+        """Take the partition out of service in memory; nothing changes on the disk."""
         for known in (self.logs, self.damaged, self._damaged_logs):
             known.pop(partition, None)
         self.spoiled.discard(partition)
 
     def put_back(self, log: PartitionLog, damage: str | None) -> None:
-        """It is the one, whatever can be said of it."""
+        """Put the chosen copy into service, or list it as damaged."""
         if damage is None:
             self.logs[log.partition] = log
         else:
             self._mark_damaged(log, damage)
 
     async def set_copy_aside(self, log: PartitionLog, *, is_deleted: bool = False) -> str:
-        """Keep what was taken out under another name, which is returned, or remove it as the copy
-        of a deleted topic. Raises KafkaError."""
+        """Rename a copy that was taken out; returns the new path. Raises KafkaError.
+
+        ``is_deleted``: the copy of a deleted topic, which is removed later."""
         self.home.health.ensure_online()
         path = await self._retire(log, DELETE_MARK if is_deleted else STRAY_MARK)
         if is_deleted:
@@ -284,10 +285,10 @@ class LogDirectory:
     async def repair(
         self, partition: TopicPartition, from_offset: int | None = None
     ) -> PartitionLog | None:
-        """Load a log, cutting it at its damage, of which a copy is kept: the operator's choice.
+        """Load a log and truncate it at its damage, of which a copy is kept; the operator's choice.
 
-        ``from_offset``: look from there on, even if all below the recovery point should be well.
-        None: the log is damaged in a way that forbids it."""
+        ``from_offset``: scan from there, even below the recovery point. Returns None if the damage
+        does not allow it."""
         known = self.checkpoints.recovery_points.get(partition, 0)
         if from_offset is not None and from_offset < known:
             self.checkpoints.recovery_points[partition] = from_offset
@@ -303,15 +304,15 @@ class LogDirectory:
             try:
                 await self.checkpoints.forget(log.partition)
             except KafkaError:
-                # A full disk is not to keep the records that fill it (hazard S-11). What the
-                # files say is forgotten before a log of that name is made again.
+                # A full disk must not prevent a deletion (hazard S-11). The stale checkpoints are
+                # rewritten before a log of that name is created again.
                 self.home.health.ensure_online()
             for segment in log.segments:
                 segment.detach()
             return await self.rename(log.directory, log.partition, mark)
 
     async def rename(self, source: str, partition: TopicPartition, mark: str) -> str:
-        """Give a directory in here an unused name with that mark, durably; the new path.
+        """Rename a partition directory to an unused name with that mark, durably; the new path.
 
         Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         name = marked_name(partition, self.home.random.token(16), mark)
@@ -329,11 +330,11 @@ class LogDirectory:
     # -- stop --------------------------------------------------------------------------------
 
     async def close(self, broker_id: int, broker_epoch: int, workers: int) -> bool:
-        """Close all logs and, if everything went well, leave the clean mark; tells whether.
+        """Close all logs and, on success, write the clean mark; returns whether it was written.
 
         Appends, deletions and housekeeping must have ended before (hazard S-15)."""
         if not self._is_loaded:
-            # What was not read cannot be vouched for.
+            # Logs that were not loaded cannot be marked clean.
             return False
         try:
             waiting = iter(list(self.logs.values()))
@@ -357,7 +358,7 @@ class LogDirectory:
 
 
 def topic_id_in(directory: LogDirectory, partition: TopicPartition) -> Uuid | None:
-    """Of which topic the partition there is, damaged or not; None if it cannot be told."""
+    """The topic id of the partition's log there, damaged or not; None if unknown."""
     log = directory.logs.get(partition) or directory._damaged_logs.get(partition)
     return None if log is None else log.topic_id
 
@@ -368,7 +369,7 @@ def _bury(log: PartitionLog, path: str) -> None:
 
 
 async def _unmake(log: PartitionLog) -> None:
-    """A full disk stopped it half way: the next try must not find it, nor fill the disk more."""
+    """Remove a log that a full disk left half-created: it would block a retry and take space."""
     for segment in log.segments:
         segment.detach()
     try:
@@ -389,7 +390,7 @@ async def _close_each(
 
 
 async def _all_of(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run them side by side to the end of each, then raise the first error there was."""
+    """Run them concurrently, each to its end, then raise the first error."""
     results = await asyncio.gather(*coroutines, return_exceptions=True)
     for result in results:
         if result is not None:

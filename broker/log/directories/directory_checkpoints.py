@@ -1,7 +1,8 @@
-"""The checkpoints of one data directory: recovery points, log starts, high watermarks, the time,
-and how far the cleaner has come.
+"""The checkpoints of one data directory.
 
-What a checkpoint says about a partition that could not be loaded is kept as it is.
+They are recovery points, log starts, high watermarks, the wall clock and the cleaner's offsets.
+
+Entries of partitions that could not be loaded are kept.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ class DirectoryCheckpoints:
     def __init__(self, home: LogDirectoryServices, logs: Mapping[TopicPartition, OpenLog]) -> None:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
-        # As last saved or found; absent means: from the log start (hazard R-26).
+        # As last saved or read; an absent one means the log start (hazard R-26).
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}
-        # The wall clock when it was last trusted, milliseconds; None if nobody has noted it.
+        # The wall clock when it was last trusted, milliseconds; None if it was never saved.
         self.wall_ms: int | None = None
         self._written: dict[str, bytes] = {}
-        # What was encoded for that, which need not be encoded again as long as it is the same.
+        # The offsets of that content; they are not encoded again while they are equal.
         self._written_offsets: dict[str, dict[TopicPartition, int]] = {}
-        # Files that still speak of a partition which is to be forgotten.
+        # Files that still contain a partition which is to be forgotten.
         self._stale: set[str] = set()
         self._home = home
         self._logs = logs
@@ -59,7 +60,7 @@ class DirectoryCheckpoints:
         self._save_time = CoalescedSave(self._save_wall_clock)
 
     def read(self) -> None:
-        """Take over what the files say; a spoiled one counts as absent. Raises OSError."""
+        """Read the files; a corrupt one counts as absent. Raises OSError."""
         self.recovery_points = self._read(RECOVERY_POINTS)
         self.log_starts = self._read(LOG_STARTS)
         self.high_watermarks = self._read(HIGH_WATERMARKS)
@@ -68,7 +69,7 @@ class DirectoryCheckpoints:
         self.wall_ms = decode_wall_clock(read_file(self._home.disk, path))
 
     async def forget(self, partition: TopicPartition) -> None:
-        """Let no file speak of the partition any more: a new one of its name may follow."""
+        """Remove the partition from all files: a new one of that name may follow."""
         for name, offsets in (
             (RECOVERY_POINTS, self.recovery_points),
             (LOG_STARTS, self.log_starts),
@@ -77,7 +78,7 @@ class DirectoryCheckpoints:
         ):
             if offsets.pop(partition, None) is not None:
                 self._stale.add(name)
-        # Also those that a full disk has kept from being written when they should have been.
+        # Includes files that an earlier call could not write because the disk was full.
         if RECOVERY_POINTS in self._stale:
             await self.save_recovery_points()
         if LOG_STARTS in self._stale:
@@ -114,7 +115,7 @@ class DirectoryCheckpoints:
         await self._write(CLEANER_OFFSETS, self.cleaner_offsets)
 
     async def save_wall_clock(self, wall_ms: int) -> None:
-        """Remember the time for whoever starts here next (hazard S-18)."""
+        """Save the time for the broker's next start (hazard S-18)."""
         self.wall_ms = wall_ms
         await self._save_time()
 
@@ -137,7 +138,7 @@ class DirectoryCheckpoints:
         self._stale.discard(name)
         if self._written.get(name) == content:
             return
-        # Until it is done nobody knows which of the two is there.
+        # Until the write succeeds, the content of the file is unknown.
         self._written.pop(name, None)
         try:
             await replace_file(self._home.disk, path, content)

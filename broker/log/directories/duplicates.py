@@ -1,8 +1,8 @@
-"""A partition that lies in two data directories, as after the return of a disk that was dead.
+"""Resolves partitions that exist in two data directories, as when a failed disk comes back.
 
-One copy is served, the others are kept under another name: nobody may delete records because they
-are there twice. Copies of one topic are told apart by leader epoch, then by length; those of two
-topics of the same name only once the controller says which of them is meant (hazards S-13, C-22).
+One copy is served; the others are kept under another name, since records are never deleted for
+being duplicates. Copies of one topic are ranked by leader epoch, then by length; copies of two
+topics with the same name are resolved once the controller sends the topic id (hazards S-13, C-22).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger("ottla.log")
 
 
 class LogCopy(NamedTuple):
-    """One of several logs of a partition; ``damage`` says why it cannot be served."""
+    """One of several logs of a partition; ``damage`` is why it cannot be served, or None."""
 
     directory: LogDirectory
     log: PartitionLog
@@ -33,7 +33,7 @@ class LogCopy(NamedTuple):
 
 
 class Doubles:
-    """Owned by the data directories: the copies that are out of service and not decided upon."""
+    """The unresolved copies, out of service; owned by the data directories."""
 
     def __init__(self) -> None:
         self._undecided: dict[TopicPartition, list[LogCopy]] = {}
@@ -42,7 +42,7 @@ class Doubles:
         return len(self._undecided)
 
     async def sort_out(self, directories: Iterable[LogDirectory]) -> None:
-        """All logs have been loaded: leave one of each in service."""
+        """After all logs are loaded, leave one copy of each partition in service."""
         found: dict[TopicPartition, list[LogCopy]] = defaultdict(list)
         for directory in directories:
             for log, damage in directory.copies():
@@ -61,7 +61,7 @@ class Doubles:
     async def choose(
         self, partition: TopicPartition, topic_id: Uuid, served: LogDirectory | None
     ) -> None:
-        """The partition is of that topic: serve its copy, which is in ``served`` by now or not."""
+        """Serve the copy of that topic; ``served`` is the directory of the present copy, if any."""
         undecided = self._undecided.get(partition)
         if undecided is None:
             return
@@ -77,12 +77,12 @@ class Doubles:
         await self._set_aside(partition, best)
 
     async def give_up(self, partition: TopicPartition) -> None:
-        """The partition is deleted: nothing of it is to be found as if it were alive."""
+        """Set the copies of a deleted partition aside, so that a start does not serve them."""
         if partition in self._undecided:
             await self._set_aside(partition, None)
 
     async def delete(self, partition: TopicPartition, topic_id: Uuid) -> int:
-        """That topic is deleted: its copies among those not decided upon go; how many."""
+        """Delete the unresolved copies of a deleted topic; returns how many there were."""
         copies = self._undecided.get(partition, [])
         gone = [copy for copy in copies if copy.log.topic_id == topic_id]
         for copy in gone:
@@ -97,7 +97,7 @@ class Doubles:
             try:
                 path = await copy.directory.set_copy_aside(copy.log)
             except KafkaError as error:
-                # Its directory is offline, so it will be found there again.
+                # Its directory is offline; the copy will be found again at the next start.
                 logger.error("%s: %s", partition, error.message)
                 continue
             logger.warning(
@@ -117,7 +117,7 @@ def _newest_epoch(log: PartitionLog) -> int:
 
 
 def _rank(copy: LogCopy) -> tuple[int, bool, int]:
-    """Newest leader epoch, then length: what has been written to since a copy was left behind.
+    """Rank by newest leader epoch, then by length: the copy that was written to last.
 
-    How long a damaged one was nobody knows, so it is not given up for a sound one of its epoch."""
+    A damaged copy has an unknown length, so it is preferred to an intact one of the same epoch."""
     return _newest_epoch(copy.log), copy.damage is not None, copy.log.log_end_offset

@@ -1,18 +1,18 @@
-"""The copies of logs that are being moved to another data directory of the same broker (KIP-113).
+"""Copies of logs that are moved to another data directory of the same broker (KIP-113).
 
-A copy lies in ``<topic>-<partition>.<hex>-future`` beside the partitions of its new directory, is
-filled by ``directories/replica_copy.py``, and takes the log's place when it has everything. The log
-stays the same object: its files are exchanged under its lock, as by compaction, while appends go
-on. The order of the exchange leaves one good log wherever a crash falls:
+A copy is in ``<topic>-<partition>.<hex>-future`` in the new directory, is filled by
+``directories/replica_copy.py``, and replaces the log when it is complete. The log stays the same
+object: its files are exchanged under its lock, as by compaction, while appends continue. The order
+of the exchange leaves one valid log wherever a crash happens:
 
-1. the copy is durable up to the log's end as of then, so that it keeps every promise of the log,
+1. the copy is durable up to the log end of that moment, so that it keeps every acknowledged record,
    and the checkpoints of its directory know of it;
 2. its directory takes the partition's name: there are two logs of that name now, and a start
    serves the longer one (duplicates.py), which is the old one or equal to it;
-3. the log goes on in the copy's files: now the copy is the longer one;
+3. the log continues in the copy's files: now the copy is the longer one;
 4. the old directory is renamed, and removed later.
 
-Nothing is cut, deleted or flushed meanwhile, for the lock is held.
+The lock excludes truncations, deletions and flushes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ logger = logging.getLogger("ottla.log")
 
 
 class Future(NamedTuple):
-    """A log, the copy that is to take its place, and the directories of both.
+    """A log, the copy that will replace it, and the directories of both.
 
     ``lock`` is held while the copy is dropped or exchanged."""
 
@@ -71,18 +71,17 @@ class Future(NamedTuple):
 
 
 class Copying(Protocol):
-    """Who brings the copy up to its log."""
+    """Brings a copy up to its log."""
 
     async def come_near(self) -> bool:
-        """Copy until so little is missing that it can be copied without a pause; False if the
-        log grows faster than it is copied."""
+        """Copy until the rest is small enough for ``copy_rest``; False if the log grows faster."""
 
     def copy_rest(self) -> None:
-        """Copy all that is missing, without a pause."""
+        """Copy the rest without awaiting."""
 
 
 class FutureLogs:
-    """Owned by the data directories: at most one copy of each log."""
+    """At most one copy of each log; owned by the data directories."""
 
     def __init__(self) -> None:
         self._futures: dict[TopicPartition, Future] = {}
@@ -98,14 +97,14 @@ class FutureLogs:
     # -- moves that a stop has interrupted ---------------------------------------------------
 
     def find_unfinished(self, directories: Iterable[LogDirectory]) -> None:
-        """All directories have been loaded: learn of the copies that an earlier life began."""
+        """After all directories are loaded, collect the copies that an earlier run began."""
         for directory in directories:
             for partition, path in directory.unfinished_copies:
                 self._unfinished.setdefault(partition, []).append((directory, path))
 
     @property
     def unfinished(self) -> dict[TopicPartition, str]:
-        """Where partitions were being moved to when the broker stopped."""
+        """Target directory by partition of the moves that a stop interrupted."""
         return {
             partition: copies[0][0].path
             for partition, copies in self._unfinished.items()
@@ -113,15 +112,15 @@ class FutureLogs:
         }
 
     async def forget_unfinished(self, partition: TopicPartition) -> None:
-        """Remove what an earlier life has copied. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        """Remove the copies of an earlier run. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         for directory, path in self._unfinished.pop(partition, ()):
             if directory.home.health.is_online:
                 await _remove(directory, path, partition)
 
     async def forget_deleted(self, partition: TopicPartition, topic_id: Uuid) -> int:
-        """Remove what an earlier life has copied of a deleted topic; returns how many directories.
+        """Remove an earlier run's copies of a deleted topic; returns how many there were.
 
-        What lies on a directory that is offline stays. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        Copies on an offline directory stay. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         count = 0
         for copied in list(self._unfinished.get(partition, ())):
             directory, path = copied
@@ -142,7 +141,7 @@ class FutureLogs:
     # -- copies ------------------------------------------------------------------------------
 
     async def begin(self, log: PartitionLog, source: LogDirectory, target: LogDirectory) -> Future:
-        """Make an empty copy in the target, durably; an unfinished one is begun anew.
+        """Create an empty copy in the target, durably; an unfinished one is removed.
 
         Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         partition, home = log.partition, target.home
@@ -157,10 +156,10 @@ class FutureLogs:
         log.is_moving = True
         is_made = False
         try:
-            # A deletion that comes meanwhile waits: half a directory cannot be removed.
+            # Concurrent deletions wait: half a directory cannot be removed.
             async with future.lock:
                 async with log.lock:
-                    # A compaction that was exchanging files has ended, and no other begins.
+                    # No compaction is exchanging files now, and none begins.
                     log.ensure_usable()
                 await self._make(future)
                 is_made = True
@@ -173,7 +172,7 @@ class FutureLogs:
         return future
 
     async def _make(self, future: Future) -> None:
-        """The copy's directory, durably and empty. Raises OSError."""
+        """Create the copy's directory, empty and durable. Raises OSError."""
         copy, disk = future.copy, future.target.home.disk
         disk.make_directory(copy.directory)
         if copy.topic_id is not None:
@@ -184,9 +183,9 @@ class FutureLogs:
         await future.target.sync_names()
 
     async def drop(self, partition: TopicPartition) -> None:
-        """Give up the move of a partition, if there is one, and remove the copy.
+        """Cancel the move of a partition, if there is one, and remove the copy.
 
-        Nothing is raised: of a directory that fails, the copy is met again at the next start."""
+        Nothing is raised; on a directory that fails, the copy is found again at the next start."""
         try:
             future = self._futures.get(partition)
             if future is not None:
@@ -200,7 +199,7 @@ class FutureLogs:
             logger.error("%s", error.message)
 
     def abandon(self, partition: TopicPartition) -> None:
-        """One of the directories has failed: make the copy no more, and let it lie."""
+        """Cancel the move because a directory has failed; the copy stays on the disk."""
         future = self._futures.get(partition)
         if future is not None:
             self._forget(future)
@@ -215,11 +214,12 @@ class FutureLogs:
     # -- the exchange ------------------------------------------------------------------------
 
     async def exchange(self, future: Future, copying: Copying) -> bool:
-        """Put the copy in its log's place; False if that could not be done now: the copy is far
-        behind again, or was given up, or the log deleted.
+        """Replace the log's files by the copy's; False if that is impossible now.
 
-        To be run to its end. Raises KafkaError(KAFKA_STORAGE_ERROR), CorruptLogError: the log is
-        as it was then."""
+        It is when the copy is far behind again or was dropped, or the log was deleted.
+
+        Must not be cancelled. Raises KafkaError(KAFKA_STORAGE_ERROR), CorruptLogError; the log is
+        unchanged then."""
         partition, log = future.log.partition, future.log
         async with future.lock, log.lock:
             if self._futures.get(partition) is not future or log.refusal is not None:
@@ -240,16 +240,16 @@ class FutureLogs:
             try:
                 await _bury(future.source, former, partition)
             except KafkaError as error:
-                # The move is done. Should the directory come back, the newer log is served.
+                # The move is done. If the directory comes back, the newer log is served.
                 logger.error("%s", error.message)
         return True
 
     async def _make_durable(self, future: Future) -> None:
-        """The copy with all that is known of the log, and the checkpoints that speak of it."""
+        """Make the copy, the log's state and the target's checkpoints durable."""
         log, copy, checkpoints = future.log, future.copy, future.target.checkpoints
         partition, end_offset = log.partition, copy.log_end_offset
-        # Producers whose records were deleted long ago are known to the log alone; so is a leader
-        # epoch without records.
+        # Only the log knows producers whose records were deleted, and leader epochs without
+        # records.
         copy.observer.load_snapshot(log.observer.snapshot())
         copy.observer.load_leader_epochs(log.observer.leader_epochs())
         await remove_snapshots_after(copy, end_offset - 1)
@@ -275,7 +275,7 @@ class FutureLogs:
         partition, disk = copy.partition, target.home.disk
         path = join(target.path, partition_name(partition))
         if disk.exists(path):
-            # Left by a deletion that did not come through.
+            # Left by an incomplete deletion.
             await target.rename(path, partition, STRAY_MARK)
         try:
             await disk.rename(copy.directory, path)
@@ -285,13 +285,14 @@ class FutureLogs:
             raise target.home.health.latch(f"cannot rename {copy.directory}", error) from error
 
     async def _take_name_back(self, future: Future) -> None:
-        """Two logs of one name must not live on: the old one may be cut, and be the shorter."""
+        """Rename the copy back: a truncated log would lose to a longer copy of its name at a
+        start."""
         copy, target = future.copy, future.target
         target.home.health.ensure_online()
         _move_files(copy, await target.rename(copy.directory, copy.partition, FUTURE_MARK))
 
     def _adopt(self, future: Future) -> str:
-        """The moment for readers and appends; returns the directory of the old files."""
+        """Switch readers and appends to the copy's files; returns the directory of the old ones."""
         log, copy = future.log, future.copy
         assert copy.log_end_offset == log.log_end_offset
         assert copy.log_start_offset == log.log_start_offset
@@ -317,7 +318,7 @@ class FutureLogs:
 
 
 def _move_files(copy: PartitionLog, path: str) -> None:
-    """The copy's directory has another name now; files that are open stay so."""
+    """Set the new path of the copy's directory; open files stay open."""
     copy.directory = path
     for segment in copy.segments:
         segment.directory = path
@@ -326,19 +327,19 @@ def _move_files(copy: PartitionLog, path: str) -> None:
 
 
 async def _bury(directory: LogDirectory, path: str, partition: TopicPartition) -> None:
-    """Have the directory speak of the partition no more. Raises KafkaError."""
+    """Remove the partition from the directory and its checkpoints. Raises KafkaError."""
     home = directory.home
     home.health.ensure_online()
     try:
         await directory.checkpoints.forget(partition)
     except KafkaError:
-        # A full disk is not to keep what fills it; what its files say is forgotten later.
+        # A full disk must not prevent a deletion; the checkpoints are rewritten later.
         home.health.ensure_online()
     await _remove(directory, path, partition)
 
 
 def _topic_id_of(directory: LogDirectory, path: str) -> Uuid | None:
-    """Of which topic a copy is; None if it cannot be told. Raises KafkaError."""
+    """The topic id of a copy; None if unknown. Raises KafkaError."""
     home = directory.home
     try:
         return decode_partition_metadata(read_file(home.disk, join(path, PARTITION_METADATA)))
@@ -347,6 +348,6 @@ def _topic_id_of(directory: LogDirectory, path: str) -> Uuid | None:
 
 
 async def _remove(directory: LogDirectory, path: str, partition: TopicPartition) -> None:
-    """Rename a directory, and have it removed with the next tidying. Raises KafkaError."""
+    """Rename a directory and schedule its removal. Raises KafkaError."""
     buried = await directory.rename(path, partition, DELETE_MARK)
     directory.home.late_deletions.schedule(buried, 0, is_directory=True)

@@ -1,8 +1,8 @@
-"""Who a data directory belongs to: cluster, broker, and the other directories beside it.
+"""The identity of a data directory: its cluster, its broker and its sibling directories.
 
-A broker on the wrong disk would believe that everything there is a leftover (hazard S-32), so a
-mismatch refuses to start. Each directory also knows the ids of the others: an empty mount point
-in the place of a disk is noticed, and its partitions are not made again as if new (S-13).
+A broker on the wrong disk would take everything there for leftovers (hazard S-32), so it refuses to
+start on a mismatch. Each directory also stores the ids of the others: an empty mount point is
+noticed, and the partitions of its disk are not recreated as if new (S-13).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SIBLINGS = "ottla.directory.ids"
 
 
 class DirectoryIdentity(NamedTuple):
-    """What ``meta.properties`` says. ``siblings``: ids of all directories of the broker."""
+    """The content of ``meta.properties``. ``siblings``: ids of all directories of the broker."""
 
     broker_id: int
     cluster_id: str
@@ -45,9 +45,9 @@ def draw_directory_id(random: Random) -> str:
 
 
 def read_identity(disk: Disk, path: str) -> DirectoryIdentity | None:
-    """The identity of a directory, None if it has none yet.
+    """The identity of a directory; None if it has none yet.
 
-    Raises OSError; KafkaError(INVALID_CONFIG) if it cannot be understood."""
+    Raises OSError; KafkaError(INVALID_CONFIG) if it cannot be parsed."""
     meta_path = join(path, META_PROPERTIES)
     content = read_file(disk, meta_path)
     if content is None:
@@ -71,7 +71,7 @@ def read_identity(disk: Disk, path: str) -> DirectoryIdentity | None:
 
 
 async def write_identity(disk: Disk, path: str, identity: DirectoryIdentity) -> None:
-    """Make ``meta.properties`` say that, durably. Raises OSError."""
+    """Write ``meta.properties``, durably. Raises OSError."""
     properties = {
         "version": "0",
         "broker.id": str(identity.broker_id),
@@ -83,7 +83,7 @@ async def write_identity(disk: Disk, path: str, identity: DirectoryIdentity) -> 
 
 
 def check_identity(path: str, found: DirectoryIdentity, broker_id: int, cluster_id: str) -> None:
-    """Raise KafkaError with a sentence for people if the directory is somebody else's."""
+    """Raise KafkaError, with advice, if the directory belongs to another cluster or broker."""
     if found.cluster_id and found.cluster_id != cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -99,7 +99,7 @@ def check_identity(path: str, found: DirectoryIdentity, broker_id: int, cluster_
 
 
 def missing_directories(present: Iterable[DirectoryIdentity]) -> frozenset[str]:
-    """Ids that some directory knows as its sibling and that are not there."""
+    """Ids of directories that another one lists as a sibling and that are missing."""
     identities = list(present)
     known = frozenset[str]().union(*(identity.siblings for identity in identities))
     return known - {identity.directory_id for identity in identities}

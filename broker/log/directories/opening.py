@@ -1,4 +1,4 @@
-"""Opening a broker's data directories: lock, identity, then all logs, disks side by side."""
+"""Opens a broker's data directories: lock, identity, then all logs, disks in parallel."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ async def open_directories(
 ) -> LogDirectories:
     """Lock, identify and load all of ``log.dirs``.
 
-    A directory that cannot be read is offline and the others go on. Raises KafkaError with a
-    sentence for people when the broker must not start: a directory is in use, belongs to another
+    A directory that cannot be read is offline; the others are used. Raises KafkaError, with advice
+    for the operator, when the broker must not start: a directory is in use, belongs to another
     broker or cluster, or none works."""
     open_segments = OpenSegments(config.open_segments_max)
     directories: list[LogDirectory] = []
@@ -74,7 +74,7 @@ async def open_directories(
 
 
 async def _make_directory(seams: LogSeams, path: str) -> None:
-    """Make a data directory whose own name, and those above it, survive a power cut."""
+    """Create a data directory and its parents; their names survive a power cut."""
     made: list[str] = []
     above = path
     while not seams.disk.is_directory(above):
@@ -109,7 +109,7 @@ def _identify(seams: LogSeams, path: str, config: DirectoriesConfig) -> Director
 async def _write_identities(
     opened: LogDirectories, identities: dict[str, DirectoryIdentity]
 ) -> None:
-    """Let every directory know all the others, the missing ones included."""
+    """Store the ids of all directories, including missing ones, in each directory."""
     siblings = opened.missing_ids | {each.directory_id for each in identities.values()}
     for directory in opened.online:
         identity = identities[directory.path]
@@ -124,7 +124,7 @@ async def _write_identities(
 
 
 async def forget_missing(opened: LogDirectories) -> None:
-    """The operator's word that directories which are missing will not come back.
+    """Forget missing directories: the operator has confirmed that they will not come back.
 
     Raises OSError, KafkaError."""
     opened.missing_ids = frozenset()
