@@ -1,8 +1,8 @@
-"""Making a log durable, in the only order that is safe: data, names, epochs, recovery point.
+"""Flushes a log, in the only safe order: data, names, epochs, recovery point.
 
-The recovery point is a promise that everything below it will be found after a power cut, so it
-moves last (hazards S-06, S-07). A failed fsync takes the directory offline and is never repeated:
-the kernel reports it once and forgets which pages it lost (S-09).
+Everything below the recovery point survives a power cut, so it moves last (hazards S-06, S-07). A
+failed fsync takes the directory offline and is never repeated: the kernel reports it once and
+forgets which pages it lost (S-09).
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from ottla.broker.log.storage.segment import Segment
 
 SNAPSHOT_INTERVAL_BYTES = 16 * 1024 * 1024
-# Besides those at segment starts; the saved recovery point may be a few flushes behind.
+# In addition to those at segment starts; the saved recovery point may be a few flushes behind.
 EXTRA_SNAPSHOTS_MAX = 3
-# Segments that are flushed side by side: file systems make several files durable in little more
-# time than one. As many as the worker threads of a broker, so that other logs wait for one flush.
+# Segments flushed concurrently: file systems flush several files in little more time than one.
+# Equals the worker threads of a broker, so that other logs wait for one flush at most.
 FLUSHED_AT_ONCE = 4
 
 
 async def flush_log(log: OpenLog, end_offset: int | None = None) -> None:
-    """Make everything below the end (by default the log end as of now) durable.
+    """Make everything below ``end_offset`` (by default the current log end) durable.
 
-    Raises KafkaError(KAFKA_STORAGE_ERROR), also for a log that was deleted meanwhile."""
+    Raises KafkaError(KAFKA_STORAGE_ERROR), also if the log was deleted in the meantime."""
     target = log.log_end_offset if end_offset is None else end_offset
     async with log.lock:
         if log.recovery_point < target:
-            # The files of a deleted log have other names by now. Not to find them would look
-            # like a failing disk and take the whole directory offline.
+            # The files of a deleted log are renamed; missing them would look like a failing disk
+            # and take the whole directory offline.
             log.ensure_usable()
             await flush_locked(log, target)
 
 
 async def flush_locked(log: OpenLog, target: int) -> None:
-    """As ``flush_log``, for whoever holds the log's lock."""
+    """As ``flush_log``; the caller holds the log's lock."""
     log.home.health.ensure_online()
-    # Appends from here on count for the next flush; if this one fails, so does what it covers.
+    # Later appends count for the next flush; if this one fails, the old time is restored.
     since_ms, log.unflushed_since_ms = log.unflushed_since_ms, None
     is_done = False
     synced: set[Segment] = set()
@@ -59,8 +59,10 @@ async def flush_locked(log: OpenLog, target: int) -> None:
 
 
 async def _try_to_flush(log: OpenLog, target: int, synced: set[Segment]) -> bool:
-    """False if there was no descriptor left to open something with: connections may take them all,
-    and give them back. No fsync fails for that, so what failed is to be done once more."""
+    """Flush once; False if the process ran out of file descriptors and the caller should retry.
+
+    Connections may take all descriptors and release them. No fsync fails for that reason, so a
+    retry is safe."""
     try:
         if target == log.log_end_offset:
             await _save_producers(log)
@@ -87,7 +89,7 @@ async def _sync_files(log: OpenLog) -> None:
 
 
 async def _flush_segments(log: OpenLog, target: int, synced: set[Segment]) -> bool:
-    """False if one could not be, for want of a descriptor: the others may have some to give back.
+    """Flush the segments; False if a descriptor was missing: flushed ones may release theirs.
 
     Raises OSError."""
     waiting = [
@@ -114,7 +116,7 @@ async def _try_segment(segment: Segment, synced: set[Segment]) -> bool:
 
 
 async def _save_producers(log: OpenLog) -> None:
-    """Spare the next recovery from reading far back, for the price of one small file."""
+    """Save a producer snapshot, so that the next recovery reads less."""
     if log.active.size_bytes - log.snapshot_position < SNAPSHOT_INTERVAL_BYTES:
         return
     log.take_snapshot(log.log_end_offset)
@@ -126,9 +128,9 @@ async def _save_producers(log: OpenLog) -> None:
 
 
 async def _flush_segment(segment: Segment, synced: set[Segment]) -> None:
-    """``synced``: whose data is on the disk by an earlier try; the log's lock is held since."""
+    """Flush one segment. ``synced``: segments whose data an earlier try under this lock flushed."""
     size_bytes = segment.size_bytes
-    # The data first: an index that knows more than the data is refused at the next start.
+    # The data first: an index that reaches beyond the data is rejected at the next start.
     if segment not in synced:
         await segment.file.fsync()
     try:
@@ -136,7 +138,7 @@ async def _flush_segment(segment: Segment, synced: set[Segment]) -> None:
     except OSError as error:
         is_whole = not segment.is_active and segment.size_bytes == size_bytes
         if is_out_of_descriptors(error) and is_whole:
-            # What wrote it has heard that it is on the disk, and need not be kept open any more.
+            # The fsync of the writing descriptor has succeeded, so it can be closed.
             synced.add(segment)
             segment.close_file()
         raise
@@ -156,17 +158,17 @@ async def save_leader_epochs(log: OpenLog) -> None:
         try:
             await save_leader_epochs_locked(log)
         except OSError as error:
-            # Without room the file is as it was; that is no reason to take all others offline.
+            # On a full disk the old file is intact, so the directory stays online.
             what = f"cannot save the leader epochs of {log.partition}"
             raise log.home.health.judge(what, error) from error
 
 
 async def save_leader_epochs_locked(log: OpenLog) -> None:
-    """As ``save_leader_epochs``, for whoever holds the log's lock. Raises OSError."""
+    """As ``save_leader_epochs``; the caller holds the log's lock. Raises OSError."""
     entries = [(epoch, start_offset) for epoch, start_offset in log.observer.leader_epochs()]
     if entries != log.saved_leader_epochs:
         path = join(log.directory, LEADER_EPOCHS)
-        # A stop cancels whoever flushes, and closes the log at once, which writes this file again.
+        # A stop cancels the flushing task and closes the log at once, which writes this file again.
         await to_its_end(replace_file(log.home.disk, path, encode_leader_epochs(entries)))
         log.saved_leader_epochs = entries
 
@@ -175,12 +177,12 @@ CLOSED = "it is closed"
 
 
 async def close_log(log: OpenLog) -> bool:
-    """Refuse appends, save the producers as of the end, and make all durable.
+    """Refuse appends, save the producers as of the log end, and flush everything.
 
-    False if the log was unusable before, so that nobody can vouch for its files."""
+    False if the log was unusable before, so that its files may be inconsistent."""
     async with log.lock:
         if log.refusal is not None:
-            # Cut short by a cancellation, the first call may have left something behind.
+            # A first call that was cancelled may have left something unflushed.
             return log.refusal == CLOSED and log.recovery_point == log.log_end_offset
         log.refusal = CLOSED
         log.home.health.ensure_online()

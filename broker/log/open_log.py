@@ -1,8 +1,8 @@
-"""What is in memory of one log, and the few moves that change it; no operation awaits in between.
+"""The in-memory state of one log, and the basic operations that change it.
 
-The operations on a log (appending and reading in partition_log.py, flushing, truncating, deleting,
-recovering in files of these names) all work on this. The list of segments is replaced, never
-changed, so that whoever holds one can go on searching it (copy on write).
+All operations on a log (appending and reading in partition_log.py; flushing, truncating, deleting
+and recovering in files of those names) use it. The list of segments is replaced, never changed, so
+that readers can keep searching the old one (copy on write).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class OpenLog:
-    """The segments and offsets of one log. log start <= recovery point or end; start <= end."""
+    """The segments and offsets of one log. Invariant: log start <= log end."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class OpenLog:
         self.observer = observer
         self.log_start_offset = 0
         self.log_end_offset = 0
-        # Everything below is on the disk for certain; recovery scans from here.
+        # Everything below is flushed; recovery scans from here.
         self.recovery_point = 0
-        # Compacted up to here; what was appended since may hold newer values of any key.
+        # Compacted up to here; later records may hold newer values of any key.
         self.cleaned_offset = 0
         self.segments: tuple[Segment, ...] = ()
         self._base_offsets: list[int] = []
-        # Serialises what changes the set of segments or their files: flush, truncation,
-        # deletion, close (hazard S-26). Appends and reads do not take it.
+        # Serialises all changes of the set of segments or their files: flush, truncation, deletion,
+        # close (hazard S-26). Appends and reads do not take it.
         self.lock = asyncio.Lock()
         # Why appends are refused: a truncation under way, a failed one, a closed log.
         self.refusal: str | None = None
@@ -71,15 +71,15 @@ class OpenLog:
         self.files_to_sync: list[File] = []
         # The log start has moved since it was saved last (hazard S-19).
         self.has_unsaved_start = False
-        # Some segment may know of aborted transactions.
+        # Whether a segment may have a transaction index.
         self.has_aborted = False
         self.saved_leader_epochs: list[tuple[int, int]] = []
-        # A copy is being made in another data directory: nothing is compacted meanwhile.
+        # The log is being copied to another data directory, and is not compacted meanwhile.
         self.is_moving = False
-        # The lowest offset that was cut away since the copy's maker last looked (future_logs.py).
+        # The lowest offset truncated since the copier's last check (future_logs.py).
         self.lowest_cut = INT64_MAX
         self.snapshot_offsets: list[int] = []
-        # How large the active segment was when the producers were saved last.
+        # The active segment's size at the last producer snapshot, bytes.
         self.snapshot_position = 0
 
     def __repr__(self) -> str:
@@ -90,12 +90,12 @@ class OpenLog:
 
     @property
     def active(self) -> Segment:
-        """The segment that appends go to; there always is one."""
+        """The segment that is appended to; there always is one."""
         return self.segments[-1]
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all data files."""
+        """The size of all data files, bytes."""
         return sum(segment.size_bytes for segment in self.segments)
 
     def set_segments(self, segments: Iterable[Segment]) -> None:
@@ -105,15 +105,15 @@ class OpenLog:
         assert self._base_offsets
         assert all(left < right for left, right in pairwise(self._base_offsets))
         self.segments[-1].is_active = True
-        # What was appended to the segments before it may be flushed now.
+        # The segments before it can be flushed now.
         self.home.to_flush[self] = None
 
     def segment_number(self, offset: int) -> int:
-        """The place in the list of the last segment that starts at or before the offset."""
+        """The index of the last segment that starts at or before the offset."""
         return max(0, bisect_right(self._base_offsets, offset) - 1)
 
     def note_cut(self, offset: int) -> None:
-        """Everything from the offset on has gone, whatever comes there next."""
+        """Remember that everything from the offset on was truncated."""
         self.lowest_cut = min(self.lowest_cut, offset)
 
     def ensure_usable(self) -> None:
@@ -123,7 +123,7 @@ class OpenLog:
             raise storage_error(f"the log of {self.partition} is not writable: {self.refusal}")
 
     def new_segment(self, base_offset: int, now_ms: float) -> Segment:
-        """Make an empty segment on the disk; it is not in the list yet. Raises OSError."""
+        """Create an empty segment on the disk, not yet in the list. Raises OSError."""
         segment = Segment(
             self.home, self.directory, base_offset, self.settings.index_interval_bytes
         )
@@ -133,15 +133,15 @@ class OpenLog:
         return segment
 
     def start_clock(self, segment: Segment, now_ms: float) -> None:
-        """Begin the time after which the segment is rolled, a little different for each."""
+        """Start the segment's age for rolling, with a random jitter."""
         segment.created_ms = now_ms
         jitter_max = min(self.settings.segment_jitter_ms, self.settings.segment_ms)
         segment.jitter_ms = self.home.random.below(jitter_max) if jitter_max > 0 else 0
 
     def roll(self, base_offset: int, now_ms: float) -> Segment:
-        """Go on in a new segment. Raises OSError, having changed nothing that matters."""
+        """Start a new active segment. Raises OSError; the log is unchanged then."""
         sealed = self.active
-        # An empty segment is used, not rolled, unless it cannot reach the offset (S-16, S-14).
+        # An empty segment is reused, not rolled, unless it cannot reach the offset (S-16, S-14).
         assert base_offset > sealed.base_offset
         assert base_offset >= sealed.next_offset
         segment = self.new_segment(base_offset, now_ms)
@@ -156,7 +156,7 @@ class OpenLog:
     def take_snapshot(self, offset: int) -> None:
         """Save the producers as of an offset. Raises OSError.
 
-        Without room for it nothing is lost: a restart reads from an older one."""
+        On a full disk it is skipped: a restart reads from an older snapshot."""
         if self.snapshot_offsets and self.snapshot_offsets[-1] >= offset:
             return
         content = self.observer.snapshot()
@@ -175,14 +175,15 @@ class OpenLog:
         self.names_changed += 1
 
     async def settled(self) -> None:
-        """Return when no truncation is under way; what its offsets are then, they stay."""
+        """Wait until no truncation is in progress; then the offsets are final."""
         if self.refusal is not None:
             async with self.lock:
                 pass
 
     async def sync_names(self) -> None:
-        """Make the names in the directory durable, unless they are. Waits for a descriptor if there
-        is none, since some of what asks for this cannot be left half done. Raises OSError."""
+        """Make changed names in the directory durable. Raises OSError.
+
+        Waits if the process has no free descriptor, since some callers cannot stop halfway."""
         changed = self.names_changed
         while self.names_synced < changed:
             try:

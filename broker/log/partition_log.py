@@ -1,7 +1,7 @@
-"""The log of one partition: append, read, and one method per operation that other files carry out.
+"""The log of one partition: append, read, and a method for each operation of other files.
 
-It knows bytes, never replication: batches arrive validated and stamped, and whoever reads says up
-to which offset. Appending and reading never wait. HOT: ``append`` and ``read``.
+It knows bytes, not replication: batches arrive validated and stamped, and the reader passes the
+upper bound. Appending and reading never wait. HOT: ``append`` and ``read``.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def _always() -> bool:
 
 
 class PartitionLog(OpenLog):
-    """Made by a data directory; used by one partition, whose code is its only appender."""
+    """The log of one partition, which is its only appender; created by a data directory."""
 
     # -- appending ---------------------------------------------------------------------------
 
     def append(self, batches: Sequence[RecordBatch], now_ms: float) -> None:
-        """Write stamped batches at the end with a single write; they are in the page cache then.
+        """Append stamped batches with a single write to the page cache.
 
-        The views must show what is in their buffers, base offsets at or above the log's end. All
-        batches of a call go to the same segment. ``now_ms`` is monotonic.
+        Views and buffers of the batches must agree. All batches of a call go to the same segment.
+        ``now_ms`` is monotonic.
 
-        Raises KafkaError(KAFKA_STORAGE_ERROR), and nothing was appended: on a full disk the next
-        call may succeed, after any other I/O error the whole directory is offline (R-29).
-        Raises KafkaError(MESSAGE_TOO_LARGE) for what no segment can hold, and
+        Raises KafkaError(KAFKA_STORAGE_ERROR) with nothing appended: on a full disk the next call
+        may succeed; after any other I/O error the whole directory is offline (R-29). Raises
+        KafkaError(MESSAGE_TOO_LARGE) if no segment can hold the batches, and
         KafkaError(INVALID_RECORD) if base offsets do not ascend from the log's end."""
         if self.refusal is not None or self.home.health.failure is not None:
             self.ensure_usable()
@@ -73,7 +73,7 @@ class PartitionLog(OpenLog):
     def _must_roll(
         self, segment: Segment, batches: Sequence[RecordBatch], size_bytes: int, now_ms: float
     ) -> bool:
-        """The single place that decides about rolling (hazard S-16); the rules are Kafka's."""
+        """Whether to roll, by Kafka's rules; the only place that decides it (hazard S-16)."""
         settings = self.settings
         last = batches[-1]
         if last.base_offset + last.last_offset_delta - segment.base_offset > INT32_MAX:
@@ -83,8 +83,7 @@ class PartitionLog(OpenLog):
             return False
         if filled_bytes + size_bytes > settings.segment_bytes:
             return True
-        # By record time as long as there is one: a replica that copies old data cuts its
-        # segments where the leader did.
+        # By record time if there is one: a replica that copies old data rolls where the leader did.
         first = segment.first_timestamp
         if first is not None and first >= 0:
             waited_ms: float = last.max_timestamp - first
@@ -99,7 +98,7 @@ class PartitionLog(OpenLog):
         first_offset, last_offset = batches[0].base_offset, batches[-1].last_offset
         if size_bytes > INT32_MAX or last_offset - first_offset > INT32_MAX:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{size_bytes} bytes fit no segment")
-        # Without a gap to the segment before, so that recovery notices a lost end of that one.
+        # Without a gap to the previous segment, so that recovery notices if its end is lost.
         base_offset = self.active.next_offset
         if last_offset - base_offset > INT32_MAX:
             base_offset = first_offset
@@ -110,9 +109,9 @@ class PartitionLog(OpenLog):
             raise self.home.health.judge(what, error) from error
 
     def _append_failed(self, segment: Segment, error: OSError) -> KafkaError:
-        """Leave no half batch behind, or latch: no byte may land after a torn one (R-29)."""
+        """Cut off a partial batch, or latch: no byte may follow a torn one (R-29)."""
         what = f"cannot append to {segment.path}"
-        # Without a descriptor it was not even opened, and to cut it would fail like that again.
+        # Without a descriptor the file was not opened, and a truncation would fail as well.
         if is_passing(error) and not is_out_of_descriptors(error):
             try:
                 segment.file.truncate(segment.size_bytes)
@@ -133,9 +132,9 @@ class PartitionLog(OpenLog):
     ) -> LogRead:
         """Whole batches of one segment from the one that holds ``offset`` on.
 
-        They end before ``upper_bound_offset`` and, but for a first batch that is larger when
-        ``at_least_one`` is set, within ``max_bytes``. Offsets that compaction removed are passed
-        over. The region is None if there is nothing below the bound, or nothing that fits.
+        They end before ``upper_bound_offset`` and within ``max_bytes``; with ``at_least_one``, the
+        first batch may be larger. Offsets removed by compaction are skipped. The region is None if
+        there is nothing below the bound, or nothing that fits.
 
         Raises KafkaError(OFFSET_OUT_OF_RANGE) below the log start or beyond the log end,
         KafkaError(KAFKA_STORAGE_ERROR), CorruptLogError."""
@@ -189,12 +188,12 @@ class PartitionLog(OpenLog):
         return found
 
     def append_aborted(self, entry: AbortedTransaction) -> None:
-        """Note an abort right after its marker was appended. Raises KafkaError."""
+        """Add to the transaction index, right after the abort marker. Raises KafkaError."""
         try:
             self.has_aborted = True
             if not self.active.transactions.entries:
-                # A file whose name is not durable is gone after a power cut, and what was aborted
-                # would be shown (hazard T-18).
+                # Without a durable name the file is lost in a power cut, and aborted records would
+                # be shown (hazard T-18).
                 self.names_changed += 1
             self.active.transactions.append(entry)
         except (OSError, CorruptLogError) as error:
@@ -203,19 +202,19 @@ class PartitionLog(OpenLog):
             raise self.home.health.latch(what, cause) from error
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record whose timestamp reaches the given one, None if there is none.
+        """The first record at or after the timestamp; None if there is none.
 
         Raises CorruptLogError, KafkaError."""
         return await find_timestamp(self, timestamp)
 
     async def offset_of_largest_timestamp(self) -> TimestampedOffset | None:
-        """The first record that has the largest timestamp, None in an empty log."""
+        """The first record with the largest timestamp; None if no record has one."""
         return await find_largest(self)
 
     # -- background --------------------------------------------------------------------------
 
     def flush_is_due(self, now_ms: float) -> bool:
-        """Whether ``flush.messages`` or ``flush.ms`` asks for a flush by now (and one may help)."""
+        """Whether a flush is due by ``flush.messages`` or ``flush.ms`` and the log is usable."""
         if self.refusal is not None or self.home.health.failure is not None:
             return False
         if self.log_end_offset - self.recovery_point >= self.settings.flush_messages:
@@ -225,27 +224,27 @@ class PartitionLog(OpenLog):
 
     @property
     def flush_deadline_ms(self) -> float | None:
-        """When ``flush.ms`` asks for the next flush; None without unflushed data or setting."""
+        """When ``flush.ms`` requires the next flush; None without unflushed data or setting."""
         since_ms = self.unflushed_since_ms
         if since_ms is None or self.settings.flush_ms == INT64_MAX:
             return None
         if self.recovery_point >= self.log_end_offset:
-            # What was not flushed has been cut off since; no flush would do anything.
+            # The unflushed records were truncated.
             return None
         return since_ms + self.settings.flush_ms
 
     @property
     def has_unflushed_segments(self) -> bool:
-        """Whether a segment that is not appended to any more waits to be flushed.
+        """Whether a sealed segment waits to be flushed.
 
-        Kafka flushes a segment when it is rolled; so should whoever runs the housekeeping."""
+        Kafka flushes a segment when it is rolled; the housekeeping should do the same."""
         if self.refusal is not None or self.home.health.failure is not None:
             return False
         return self.recovery_point < self.segments[-1].base_offset
 
     @property
     def may_need_flush(self) -> bool:
-        """Whether a periodic flush must look at this log again."""
+        """Whether the periodic flush must check this log again."""
         if self.settings.asks_for_flushes and self.recovery_point < self.log_end_offset:
             return True
         return self.has_unflushed_segments
@@ -257,26 +256,26 @@ class PartitionLog(OpenLog):
         await flush_log(self)
 
     async def flush_sealed(self) -> None:
-        """Make everything before the active segment durable: cheap, as it does not grow."""
+        """Make everything before the active segment durable; cheap, as it does not grow."""
         await flush_log(self, self.active.base_offset)
 
     async def save_leader_epochs(self) -> None:
-        """Make the observer's leader epochs durable: before serving in a new one (R-04)."""
+        """Make the leader epochs durable, which must precede serving in a new one (R-04)."""
         await save_leader_epochs(self)
 
     async def truncate_to(self, offset: int, may_begin: Callable[[], bool] = _always) -> int:
-        """Drop everything from ``offset`` on and return the log end offset that results.
+        """Truncate to ``offset`` and return the resulting log end offset.
 
-        It is lower than asked for when the offset lies within a batch. Appends are refused until
-        it is done. The observer is rebuilt. ``may_begin`` is asked when the log's turn has come,
-        with nothing between its yes and the refusal of appends (hazard R-07); after a no nothing
-        happens. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        It is lower than ``offset`` if that is within a batch. Appends are refused meanwhile, and
+        the observer is rebuilt. ``may_begin`` is called under the log's lock, with no await between
+        its True and the refusal of appends (hazard R-07); on False nothing happens. Raises
+        KafkaError(KAFKA_STORAGE_ERROR)."""
         return await truncate_log(self, offset, may_begin)
 
     async def truncate_fully_and_start_at(
         self, offset: int, may_begin: Callable[[], bool] = _always
     ) -> None:
-        """Drop everything; the log is empty then and both its ends are ``offset``."""
+        """Drop everything; the empty log then starts and ends at ``offset``."""
         await restart_log(self, offset, may_begin)
 
     async def delete_records_before(self, offset: int) -> int:
@@ -288,18 +287,18 @@ class PartitionLog(OpenLog):
     async def delete_old_segments(
         self, policy: Callable[[Sequence[SegmentView]], int], upper_bound_offset: int
     ) -> int:
-        """Delete as many of the oldest segments as the policy says; returns how many went.
+        """Delete as many of the oldest segments as the policy returns; returns how many.
 
         Segments that reach the upper bound (the high watermark) stay. Raises
         KafkaError(KAFKA_STORAGE_ERROR) naming a file that cannot be removed."""
         return await delete_segments(self, policy, upper_bound_offset)
 
     def segment_views(self) -> list[SegmentView]:
-        """What retention may know about each segment, oldest first."""
+        """The facts about each segment for retention, oldest first."""
         return view_segments(self)
 
     async def close(self) -> bool:
-        """Flush all, save the producers, and refuse appends from now on.
+        """Refuse appends from now on, save the producers and flush everything.
 
-        False if a failed truncation left files that nobody can vouch for."""
+        False if a failed truncation left inconsistent files."""
         return await close_log(self)

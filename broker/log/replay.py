@@ -1,10 +1,10 @@
-"""Feeding a log's observer: the newest usable snapshot first, then the batches after it.
+"""Feeds a log's observer: the newest usable snapshot first, then the batches after it.
 
-A snapshot says which transactions are open, not where the others ended. One that was taken above
-the high watermark may speak of ends that are not replicated: what they end would be shown at once,
-and whoever leads next may not have them (hazard T-17). So what lies between the high watermark and
-the snapshot is looked through for markers, by headers alone; there is hardly ever much of it. If it
-holds any, an older snapshot is loaded and they are read again.
+A snapshot lists the open transactions, not the ends of the others. A snapshot above the high
+watermark may include ends that are not replicated: their records would be shown at once, and the
+next leader may not have the markers (hazard T-17). So the batch headers between the high watermark
+and the snapshot, usually few, are searched for markers. If there is one, an older snapshot is
+loaded and the markers are replayed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def load_newest_snapshot(log: OpenLog, limit_offset: int) -> int:
-    """Give the observer its newest snapshot at or before an offset; where to go on from.
+    """Load the newest snapshot at or before an offset; returns the offset to replay from.
 
-    Without a usable one that is the first batch there is. What lies below the log start counts
-    too: a producer may still repeat a batch that was deleted (T-06). Spoiled snapshots are passed
-    over. Raises OSError."""
+    Without a usable one that is the first batch of the log. Batches below the log start count, too:
+    a producer may still repeat a deleted batch (T-06). Corrupt snapshots are skipped. Raises
+    OSError."""
     first_offset = log.segments[0].base_offset
     for offset in reversed(log.snapshot_offsets):
         if first_offset <= offset <= limit_offset:
@@ -41,7 +41,7 @@ def load_newest_snapshot(log: OpenLog, limit_offset: int) -> int:
 
 
 class SegmentRange(NamedTuple):
-    """Of a segment: from a batch's start to the segment's end, as far as an offset."""
+    """Part of a segment's file from a batch's start to ``end``, up to ``end_offset``."""
 
     file: File
     start: int
@@ -50,9 +50,9 @@ class SegmentRange(NamedTuple):
 
 
 def unsettled_parts(log: OpenLog, settled_offset: int, snapshot_offset: int) -> list[SegmentRange]:
-    """Where transactions may have ended that the observer, given its snapshot, believes settled.
+    """Parts whose markers are in the observer's snapshot but not settled; usually none.
 
-    Nowhere, mostly. Raises OSError, CorruptLogError."""
+    Raises OSError, CorruptLogError."""
     parts: list[SegmentRange] = []
     if settled_offset >= snapshot_offset or not log.observer.has_seen_markers:
         return parts
@@ -68,7 +68,7 @@ def unsettled_parts(log: OpenLog, settled_offset: int, snapshot_offset: int) -> 
 
 
 def holds_marker(parts: list[SegmentRange]) -> bool:
-    """Whether there is a control batch. For a worker. Raises OSError, CorruptLogError."""
+    """Whether there is a control batch. Runs in a worker. Raises OSError, CorruptLogError."""
     for file, start, end, end_offset in parts:
         for place in walk(file, start, end):
             if place.base_offset >= end_offset:
@@ -80,7 +80,7 @@ def holds_marker(parts: list[SegmentRange]) -> bool:
 
 
 async def rebuild_observer(log: OpenLog) -> None:
-    """Let the observer forget its producers and learn them again from the log as it is now.
+    """Rebuild the observer's producers from the present log.
 
     Raises OSError, CorruptLogError."""
     settled_offset = log.observer.settled_offset
@@ -95,9 +95,9 @@ async def rebuild_observer(log: OpenLog) -> None:
 
 
 async def _replay_alive(log: OpenLog, segment: Segment, start: int) -> None:
-    """As ``replay_segment``, on the loop, since others read the observer meanwhile.
+    """As ``replay_segment``, but on the event loop, since other tasks use the observer.
 
-    Chunks are read ahead elsewhere, which also lets others run in between."""
+    A worker reads chunks ahead, which also yields to other tasks."""
     file = segment.file
     scan = BatchScan(file, start, segment.size_bytes)
     read_ahead = start
@@ -113,9 +113,9 @@ async def _replay_alive(log: OpenLog, segment: Segment, start: int) -> None:
 def replay_segment(
     log: OpenLog, segment: Segment, start: int, end: int | None = None, *, from_offset: int = 0
 ) -> None:
-    """Show the observer a segment's batches from a position on, without checking them again.
+    """Feed the observer a segment's batches from a position on, without verifying them again.
 
-    Abort markers are not noted a second time. Raises OSError, CorruptLogError."""
+    Abort markers are not added to the index again. Raises OSError, CorruptLogError."""
     scan = BatchScan(segment.file, start, segment.size_bytes if end is None else end)
     for _, batch in scan:
         if batch.last_offset >= from_offset:

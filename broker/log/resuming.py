@@ -1,4 +1,4 @@
-"""Taking a loaded segment up again: to append to it, or to scan it from an indexed batch on."""
+"""Prepares a loaded segment for appends, or for a scan from an indexed batch on."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def resume_segment(segment: Segment) -> int:
     """Prepare a segment for appends; returns the offset after its last batch.
 
-    Its indexes reach no further than the data. Only what follows the last index entry is read.
-    Raises CorruptLogError, OSError."""
+    Its indexes do not reach beyond the data. Only data after the last index entry is read. Raises
+    CorruptLogError, OSError."""
     indexes = segment.load_indexes()
     offsets = indexes.offsets_or_raise
     if offsets and not is_batch_start(segment, offsets.positions[-1]):
@@ -39,9 +39,9 @@ def resume_segment(segment: Segment) -> int:
 
 
 def start_of_scan(segment: Segment, recovery_point: int) -> int:
-    """Where to scan from: the last indexed batch before the recovery point, or the start.
+    """The position to scan from: the last indexed batch before the recovery point, or 0.
 
-    The indexes keep what lies before; the caller accounts for all batches from there on."""
+    The indexes keep the entries before; the caller accounts for all batches from there on."""
     indexes = segment.indexes
     if segment.size_bytes and indexes.load(segment.size_bytes, is_sealed=False):
         position = indexes.offsets_or_raise.floor(recovery_point - 1 - segment.base_offset)
@@ -53,7 +53,7 @@ def start_of_scan(segment: Segment, recovery_point: int) -> int:
                 return 0
             segment.take_maximum()
             segment.first_timestamp = _first_timestamp(segment)
-            # That batch was due for an entry when it was written, and is again.
+            # That batch had an index entry and must get one again.
             segment.unindexed_bytes = segment.index_interval_bytes + 1
             segment.starts.clear()
             return position

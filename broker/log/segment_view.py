@@ -1,4 +1,4 @@
-"""What a retention policy may know about a segment."""
+"""The facts about a segment that retention policies use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SegmentView(NamedTuple):
-    """One segment as of now; ``max_timestamp`` is -1 if none of its records has one."""
+    """A snapshot of one segment; ``max_timestamp`` is -1 if none of its records has one."""
 
     base_offset: int
     next_offset: int
@@ -22,7 +22,7 @@ class SegmentView(NamedTuple):
 
 
 def view_segments(log: OpenLog) -> list[SegmentView]:
-    """All segments, oldest first. Raises CorruptLogError, OSError while looking at an index."""
+    """All segments, oldest first. Raises CorruptLogError, OSError while reading an index."""
     return [
         SegmentView(
             segment.base_offset,

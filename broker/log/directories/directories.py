@@ -122,8 +122,7 @@ class LogDirectories:
 
     @property
     def last_wall_ms(self) -> int | None:
-        """The latest trusted wall-clock time that was saved, milliseconds; None if there is
-        none."""
+        """The latest trusted wall-clock time that was saved, milliseconds; None without one."""
         found = [each.checkpoints.wall_ms for each in self.online]
         return max((wall_ms for wall_ms in found if wall_ms is not None), default=None)
 

@@ -285,8 +285,7 @@ class FutureLogs:
             raise target.home.health.latch(f"cannot rename {copy.directory}", error) from error
 
     async def _take_name_back(self, future: Future) -> None:
-        """Rename the copy back: a truncated log would lose to a longer copy of its name at a
-        start."""
+        """Rename the copy back; at a start it could win over the log if that was truncated."""
         copy, target = future.copy, future.target
         target.home.health.ensure_online()
         _move_files(copy, await target.rename(copy.directory, copy.partition, FUTURE_MARK))

@@ -1,7 +1,7 @@
-"""The mark of a clean stop: who stopped, and where each log ended.
+"""The mark of a clean stop: the broker and epoch that stopped, and the end of each log.
 
-It is written last, after everything it speaks of is durable, and removed before anything is
-loaded (hazard S-05). A log that does not look as its line says was not stopped cleanly.
+It is written last, when all logs are durable, and removed before anything is loaded (hazard S-05).
+A log that differs from its entry was not stopped cleanly.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ _VERSION = 0
 
 
 class CleanLog(NamedTuple):
-    """How a cleanly stopped log looks. ``aborted_count``: entries of all its transaction indexes,
-    -1 if nobody has counted; a file that is gone cannot be told from one that never was (T-18)."""
+    """The state of a cleanly stopped log.
+
+    ``aborted_count``: entries of all its transaction indexes, -1 if not counted; it detects lost
+    index files (T-18)."""
 
     log_end_offset: int
     active_base_offset: int
@@ -29,7 +31,7 @@ class CleanLog(NamedTuple):
 
 
 class CleanMark(NamedTuple):
-    """``broker_epoch`` is the generation that stopped, as the next registration reports it."""
+    """``broker_epoch`` is that of the run that stopped; the next registration reports it."""
 
     broker_id: int
     broker_epoch: int
@@ -37,7 +39,7 @@ class CleanMark(NamedTuple):
 
 
 def encode_mark(mark: CleanMark) -> bytes:
-    """JSON; version and brokerEpoch stand where Kafka has them, the rest is ours."""
+    """JSON; version and brokerEpoch are named as in Kafka, the rest is Ottla's."""
     document = {
         "version": _VERSION,
         "brokerEpoch": mark.broker_epoch,
@@ -48,7 +50,7 @@ def encode_mark(mark: CleanMark) -> bytes:
 
 
 def decode_mark(content: bytes | None) -> CleanMark | None:
-    """The mark, None if it is absent, spoiled, or of another make: then nothing was clean."""
+    """The mark; None if it is absent, corrupt or foreign, and then no log counts as clean."""
     if content is None:
         return None
     try:

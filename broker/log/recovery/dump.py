@@ -1,7 +1,7 @@
-"""What is in a file of a data directory, entry by entry, for ``ottla log dump FILE``.
+"""Lists the content of a file of a data directory, for ``ottla log dump FILE``.
 
-Batches are described in the words of Kafka's DumpLogSegments, so that people and scripts that know
-its output can read ours. Nothing is believed: damage is an entry like any other.
+Batches are described with the field names of Kafka's DumpLogSegments, so that scripts for its
+output work. Everything is verified, and damage is listed as an entry.
 """
 
 from __future__ import annotations
@@ -51,15 +51,16 @@ _TIME_NAMES = {
 
 
 class DumpedEntry(NamedTuple):
-    """One thing in a file. ``kind`` is batch, record, entry (of an index), text or problem; the
-    names of the fields are those of Kafka's tool."""
+    """One item of a file, with the field names of Kafka's tool.
+
+    ``kind`` is batch, record, entry (of an index), text or problem."""
 
     kind: str
     fields: dict[str, object]
 
     @property
     def is_problem(self) -> bool:
-        """Whether something is wrong there."""
+        """Whether the item is damaged."""
         return self.kind == PROBLEM or self.fields.get("isvalid") is False
 
 
@@ -67,7 +68,7 @@ BATCH, RECORD, ENTRY, TEXT, PROBLEM = "batch", "record", "entry", "text", "probl
 
 
 def dump_file(file: File, *, records: bool = False) -> Iterator[DumpedEntry]:
-    """What a file holds, by what its name says it is. ``records``: also those in batches."""
+    """The entries of a file, parsed by its suffix. ``records``: include the records of batches."""
     parsed = parse_segment_name(file.path.rpartition("/")[2])
     base_offset, suffix = parsed if parsed is not None else (0, "")
     if suffix.startswith(LOG):
@@ -86,7 +87,7 @@ def dump_file(file: File, *, records: bool = False) -> Iterator[DumpedEntry]:
 
 
 def line_of(entry: DumpedEntry) -> str:
-    """The entry as one line for people, and for scripts that know Kafka's output."""
+    """The entry as one line, in the format of Kafka's tool."""
     fields = entry.fields
     if entry.kind == TEXT:
         return str(fields["line"])
@@ -97,8 +98,7 @@ def line_of(entry: DumpedEntry) -> str:
 
 
 def _dump_batches(file: File, *, records: bool = False) -> Iterator[DumpedEntry]:
-    """Each batch of a ``.log`` file, messages of the older formats between them, and what is
-    neither at its end."""
+    """The batches of a ``.log`` file, messages of older formats, and an unreadable end."""
     start = 0
     while True:
         scan = BatchScan(file, start, file.size_bytes)
@@ -124,7 +124,7 @@ def _dump_batches(file: File, *, records: bool = False) -> Iterator[DumpedEntry]
 
 
 def _old_messages(file: File, position: int) -> Iterator[OldMessage]:
-    """Those of magic 0 and 1 that stand one after the other from a position on, maybe none."""
+    """The adjacent messages of magic 0 and 1 from a position on; there may be none."""
     wanted = CHUNK_BYTES
     while room_bytes := file.size_bytes - position:
         asked = min(wanted, room_bytes)
@@ -136,7 +136,7 @@ def _old_messages(file: File, position: int) -> Iterator[OldMessage]:
                 yield message
                 at += message.size_bytes
         except KafkaError:
-            # The end of the chunk or of these formats; the next round starts where this one ended.
+            # The end of the chunk or of these formats; the next iteration continues there.
             position += at
         if at == 0:
             wanted = LENGTH_END + int.from_bytes(chunk[LENGTH_POSITION:LENGTH_END], signed=True)
@@ -169,7 +169,7 @@ def _message_entry(position: int, message: OldMessage, is_valid: bool) -> Dumped
 def _common_fields(
     position: int, entry: LogEntry, timestamp: int, is_valid: bool
 ) -> dict[str, object]:
-    """What Kafka's tool says of entries of every format."""
+    """The fields that Kafka's tool prints for every format."""
     try:
         codec_name = entry.codec.name.lower()
     except KafkaError:

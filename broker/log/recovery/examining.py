@@ -1,8 +1,8 @@
-"""Looking for damage in a log without touching it, for ``ottla log repair``.
+"""Finds damage in a log without changing it, for ``ottla log repair``.
 
-The rules are those of recovery (read ``recovery.py``), from the log's first byte on. Says where the
-first thing is that is wrong, whether a start would cut it off as a torn end, and what lies behind
-it: that is lost to whoever has the log cut there.
+Applies the rules of recovery (see ``recovery.py``) from the log's first byte on. Reports the
+position of the first damage, whether a start would cut it off as a torn end, and the records behind
+it, which a repair loses.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 
 class Damage(NamedTuple):
-    """The first thing that is wrong, and what would go if the log were cut there.
+    """The first damage, and the loss if the log is cut there.
 
-    ``base_offset``: of the segment that it is in. ``lost_batches`` and ``lost_records`` count what
-    can still be read behind it; ``last_offset`` is the last such record's, -1 if there is none.
-    ``is_torn``: nothing was promised and nothing can be read behind it, so a start cuts it off."""
+    ``base_offset`` is that of its segment. ``lost_batches`` and ``lost_records`` count what is
+    still readable behind it; ``last_offset`` is that of the last such record, -1 if there is none.
+    ``is_torn``: it is above the recovery point and nothing readable follows, so a start cuts it
+    off."""
 
     path: str
     base_offset: int
@@ -43,7 +44,7 @@ class Damage(NamedTuple):
 
 
 async def examine(disk: Disk, directory: str, recovery_point: int) -> Damage | None:
-    """The first damage of a partition's log, None if all is well. Changes nothing.
+    """The first damage of a partition's log; None if there is none. Changes nothing.
 
     Raises OSError."""
     names = await disk.scan(directory)
@@ -69,7 +70,7 @@ class _Examiner:
         for number, file in enumerate(self._files):
             base_offset = self._base_offsets[number]
             missing = base_offset - self._next_offset
-            # Compaction leaves gaps, but not in what was appended since the last flush.
+            # Compaction leaves gaps, but not above the recovery point.
             if number and 0 < missing <= INT32_MAX and base_offset > self._recovery_point:
                 problem = f"there is nothing up to offset {base_offset}"
                 return self._damage(number - 1, self._files[number - 1].size_bytes, problem)
@@ -126,7 +127,7 @@ class _Examiner:
 
 
 def _readable(file: File, start: int, offset_min: int) -> list[tuple[int, int, int]]:
-    """(batches, records, last offset) of each stretch that can be read from there on."""
+    """(batches, records, last offset) of each readable range from there on."""
     found: list[tuple[int, int, int]] = []
     position = find_batch(file, start, file.size_bytes, offset_min)
     while position is not None:

@@ -1,7 +1,7 @@
-"""What a crash may leave in a partition directory, put in order before anything is loaded.
+"""Cleans up after a crash in a partition directory, before anything is loaded.
 
-Files of segments that were being deleted or written go; a replacement whose renaming had begun is
-completed (hazard S-14). The order is that of Kafka's LogLoader.
+Removes the files of segments that were being deleted or written; completes a replacement whose
+renaming had begun (hazard S-14). The order is that of Kafka's LogLoader.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TEMPORARY = ".tmp"
 
 
 async def tidy_directory(disk: Disk, directory: str) -> list[str]:
-    """Finish or undo what was under way, and return the names that remain. Raises OSError."""
+    """Finish or undo interrupted changes; returns the remaining names. Raises OSError."""
     names = await disk.scan(directory)
     removed: set[str] = set()
     cleaned = [parse_segment_name(name) for name in names if name.endswith(CLEANED)]
@@ -40,8 +40,8 @@ async def tidy_directory(disk: Disk, directory: str) -> list[str]:
             removed.add(name)
         elif name.endswith(SWAP):
             found = parse_segment_name(name)
-            # Replacements are renamed to .swap from the newest down: with a .cleaned file left
-            # at or below it, this one's turn had not come.
+            # Replacements are renamed to .swap from the newest down: with a .cleaned file left at
+            # or below this one, it was not valid yet.
             if found is None or (cleaned_from is not None and found[0] >= cleaned_from):
                 removed.add(name)
             else:
@@ -62,7 +62,7 @@ async def _remove(disk: Disk, directory: str, names: set[str]) -> None:
 
 
 def _orphans(names: list[str]) -> set[str]:
-    """Indexes whose log is gone: the log is always removed first. Snapshots stand alone."""
+    """Indexes without a log, which is always removed first. Snapshots need no log."""
     parsed = {name: parse_segment_name(name) for name in names}
     logs = {found[0] for found in parsed.values() if found and found[1] == LOG}
     alone = (LOG, SNAPSHOT)
@@ -82,7 +82,7 @@ async def _complete_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
         last_offset = _last_offset(disk, join(directory, name), base_offset)
         for other in await disk.scan(directory):
             found = parse_segment_name(other)
-            # Everything that the replacement covers was its source.
+            # All segments in the range of the replacement were its sources.
             if (
                 found
                 and found[1] in SEGMENT_SUFFIXES
@@ -93,7 +93,7 @@ async def _complete_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
         await disk.rename(join(directory, name), join(directory, segment_name(base_offset, LOG)))
     for name in await disk.scan(directory):
         if name.endswith(SWAP):
-            # Of an index, whose log is in place by now.
+            # An index, whose log is already renamed.
             await disk.rename(join(directory, name), join(directory, name.removesuffix(SWAP)))
     await disk.fsync_directory(directory)
 
@@ -105,6 +105,6 @@ def _last_offset(disk: Disk, path: str, base_offset: int) -> int:
         for place in walk(file, 0, file.size_bytes):
             last_offset = max(last_offset, place.last_offset)
     except CorruptLogError:
-        # Recovery reports it; what was found so far is covered for certain.
+        # Recovery reports it; the offsets found so far are covered for certain.
         return last_offset
     return last_offset

@@ -1,7 +1,7 @@
-"""Bringing one partition's directory into memory, by the clean mark's word or by recovery.
+"""Loads one partition's directory, either by its clean mark or by recovery.
 
-Nothing is believed that a crash could have left behind: a clean log must look exactly as its line
-in the mark says, and any other is scanned from its recovery point on. Loading twice gives the same.
+A clean log must match its entry in the mark exactly; any other is scanned from its recovery point
+on, since a crash may have left anything. Loading is idempotent.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ if TYPE_CHECKING:
 
 
 class Known(NamedTuple):
-    """What the data directory remembers of a log; None: nothing."""
+    """What the data directory has stored about a log; None if unknown."""
 
     recovery_point: int | None = None
     log_start_offset: int | None = None
     clean: CleanLog | None = None
-    # The operator's word that damage is to be cut like a torn end.
+    # The operator has decided to cut damage like a torn end.
     cut_damage: bool = False
-    # The machine has gone down since the log was written, and its page cache with it.
+    # The machine went down after the log was written, so unflushed pages may be lost.
     may_have_lost_writes: bool = False
-    # Ends of transactions from there on may still be truncated; None: from the log start on.
+    # Transaction ends from here on may still be truncated; None means from the log start on.
     high_watermark: int | None = None
 
 
 async def load_log(log: OpenLog, known: Known) -> int:
-    """Fill a fresh log from its directory; returns how many bytes had to be scanned.
+    """Load a new log from its directory; returns how many bytes were scanned.
 
     Raises CorruptLogError if it is damaged, leaving the files as they are; OSError,
     KafkaError(KAFKA_STORAGE_ERROR)."""
@@ -70,7 +70,7 @@ async def load_log(log: OpenLog, known: Known) -> int:
     names = await tidy_directory(disk, log.directory)
     knows_epochs = await offload.run(_open_files, log, names, known)
     if not knows_epochs and log.size_bytes:
-        # Only the batches know them then: no snapshot may spare us from reading those.
+        # Only the batches have the epochs then, so all are read and no snapshot may skip them.
         await remove_snapshots_after(log, -1)
         known = known._replace(clean=None)
     is_clean = known.clean is not None and await offload.run(_load_clean, log, known)
@@ -80,7 +80,7 @@ async def load_log(log: OpenLog, known: Known) -> int:
     if log.log_end_offset < log.log_start_offset:
         await _start_at_log_start(log)
     elif number := log.segment_number(log.log_start_offset):
-        # Given up before; a crash kept their files, or only some of them.
+        # Deleted before the crash, but not all of their files.
         given_up, kept = log.segments[:number], log.segments[number:]
         log.set_segments(kept)
         await bury_segments(log, given_up)
@@ -89,14 +89,14 @@ async def load_log(log: OpenLog, known: Known) -> int:
     await _prune_snapshots(log)
     await _replace_indexes(log, names)
     for segment in log.segments:
-        # What wrote is gone with the process that did; a thousand logs are not in use at once.
+        # Opened for loading only: not all of a thousand logs are in use at once.
         segment.close_file()
     log.start_clock(log.active, log.home.clock.now_ms())
     return scanned_bytes
 
 
 def _open_files(log: OpenLog, names: list[str], known: Known) -> bool:
-    """Find segments, snapshots, topic id and leader epochs; whether those are known."""
+    """Find segments, snapshots, topic id and leader epochs; True if the epochs are known."""
     disk = log.home.disk
     parsed = sorted(found for name in names if (found := parse_segment_name(name)) is not None)
     base_offsets = [base_offset for base_offset, suffix in parsed if suffix == LOG]
@@ -120,7 +120,7 @@ def _open_files(log: OpenLog, names: list[str], known: Known) -> bool:
 
 
 def _closed_segment(log: OpenLog, base_offset: int) -> Segment:
-    """A segment as it lies on the disk, with nothing of it in memory but its size."""
+    """A segment on the disk, of which only the size is loaded."""
     interval_bytes = log.settings.index_interval_bytes
     segment = Segment(log.home, log.directory, base_offset, interval_bytes)
     segment.size_bytes = log.home.disk.open(segment.path).size_bytes
@@ -131,7 +131,7 @@ def _closed_segment(log: OpenLog, base_offset: int) -> Segment:
 
 
 def _load_clean(log: OpenLog, known: Known) -> bool:
-    """Take the log as its mark says; False if it looks otherwise, and nothing is lost then."""
+    """Load the log by its clean mark; False if they differ, and recovery must run."""
     active, clean = log.active, known.clean
     assert clean is not None
     if (active.base_offset, active.size_bytes) != clean[1:3]:
@@ -168,8 +168,7 @@ def _spoiled_transactions(log: OpenLog) -> list[Segment]:
 
 
 def count_aborted(log: OpenLog) -> int:
-    """How many entries the transaction indexes have, for the mark of a clean stop; -1 if the disk
-    does not say."""
+    """The number of entries in the transaction indexes, for the clean mark; -1 on a read error."""
     if not log.has_aborted:
         return 0
     try:
@@ -179,8 +178,9 @@ def count_aborted(log: OpenLog) -> int:
 
 
 def _has_lost_transactions(log: OpenLog, clean: CleanLog | None) -> bool:
-    """Whether indexes are gone that the mark has counted: read_committed consumers would be shown
-    what was aborted (hazard T-18)."""
+    """Whether indexes counted in the mark are lost (hazard T-18).
+
+    Without them, read_committed consumers would receive aborted records."""
     if clean is None or clean.aborted_count < 0:
         return False
     found = sum(len(segment.transactions.load() or ()) for segment in log.segments)
@@ -194,17 +194,17 @@ async def _recover(log: OpenLog, known: Known) -> int:
         recovery_point = log.log_start_offset
     promised = recovery_point
     for segment in _spoiled_transactions(log):
-        # Its entries are made again from the markers.
+        # Its entries are rebuilt from the markers.
         recovery_point = min(recovery_point, segment.base_offset)
     if _has_lost_transactions(log, known.clean):
         recovery_point = log.segments[0].base_offset
     log.recovery_point = max(recovery_point, log.segments[0].base_offset)
-    # A snapshot from above may speak of records that are about to be cut.
+    # A snapshot above may contain records that are about to be cut.
     await remove_snapshots_after(log, log.recovery_point)
     settled_offset = _settled_offset(log, known)
     snapshot_offset = load_newest_snapshot(log, log.recovery_point)
     if settled_offset < snapshot_offset and log.observer.has_seen_markers:
-        # No index is to be believed yet that would lead to what lies in between (T-17).
+        # The indexes are not verified yet, so the markers in between cannot be looked up (T-17).
         snapshot_offset = load_newest_snapshot(log, settled_offset)
     scanner = Scanner(log, snapshot_offset)
     finding = await offload.run(scanner.run)
@@ -218,7 +218,7 @@ async def _recover(log: OpenLog, known: Known) -> int:
             await set_aside(log, finding, "a loss of power has left a hole in what was not flushed")
         later = cut_torn_end(log, finding)
         await bury_segments(log, reversed(later))
-        # Durable before anything is appended, or a second crash could show a mix of both.
+        # Durable before anything is appended, or a second crash could leave a mix of both.
         await log.active.file.fsync()
         for file in log.active.indexes.cut_files():
             await file.fsync()
@@ -229,15 +229,15 @@ async def _recover(log: OpenLog, known: Known) -> int:
     for segment in log.segments:
         if segment.next_offset <= log.recovery_point and not segment.is_active:
             segment.synced_bytes = segment.size_bytes
-    # Not raised to the first segment: the names of what was deleted before it may still be there.
+    # Not raised to the first segment: names of deleted segments before it may still exist.
     log.recovery_point = min(recovery_point, log.log_end_offset)
-    # Nor is it known which names the process before this one had made durable.
+    # It is unknown which names the previous process had made durable.
     log.names_changed += 1
     return scanner.scanned_bytes
 
 
 async def _start_at_log_start(log: OpenLog) -> None:
-    """All that is left was deleted by its readers' leave: go on where the log is said to start."""
+    """Restart an empty log at the log start: all remaining records are below it."""
     dropped = log.segments
     await bury_segments(log, reversed(dropped))
     await remove_snapshots_after(log, -1)
@@ -247,7 +247,7 @@ async def _start_at_log_start(log: OpenLog) -> None:
 
 
 async def _replace_indexes(log: OpenLog, names: list[str]) -> None:
-    """Build indexes that are gone now, in a worker, rather than at somebody's first read."""
+    """Rebuild missing indexes now, in a worker, instead of at the first read."""
     there = set(names)
     for segment in log.segments[:-1]:
         for suffix in (OFFSET_INDEX, TIME_INDEX):
@@ -256,7 +256,7 @@ async def _replace_indexes(log: OpenLog, names: list[str]) -> None:
 
 
 async def _prune_snapshots(log: OpenLog) -> None:
-    """Keep those at segment starts and the newest; clean stops leave one each."""
+    """Keep the snapshots at segment starts and the newest; each clean stop leaves one."""
     keep = {segment.base_offset for segment in log.segments}
     keep.update(log.snapshot_offsets[-1:])
     for offset in [number for number in log.snapshot_offsets if number not in keep]:

@@ -1,4 +1,4 @@
-"""Holes that a loss of power leaves above the recovery point, with valid batches behind them.
+"""Recognises holes that a power loss left above the recovery point.
 
 The kernel writes pages back in any order, and file systems may note the larger size first: what
 was appended since the last flush comes back with pages of zeros in it, or without its end. Nothing
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.log")
 
-# The least that a device writes at once.
+# The smallest unit that a device writes.
 SECTOR_BYTES = 512
 _CHUNK_BYTES = 2048 * SECTOR_BYTES
 _ZEROS = bytes(SECTOR_BYTES)
-# A sound batch may begin with that many zeros: offset, length and leader epoch, if those are 0.
+# A valid batch may begin with this many zeros: offset, length and leader epoch, if those are 0.
 _ZERO_HEAD_BYTES = 16
 _OFFSET_BYTES = 8
 
 
 def shows_lost_writes(log: OpenLog, finding: LogDamage) -> bool:
-    """Whether what is wrong there looks like pages, or an end, that never reached the disk.
+    """Whether the damage looks like pages, or an end, that never reached the disk.
 
-    A flipped bit does not: rot is told from a loss of power even after one."""
+    A flipped bit does not, so bit rot is detected even after a power loss."""
     segment = log.segments[finding.number]
     file, start, size_bytes = segment.file, finding.position, segment.size_bytes
     end = find_batch(file, start, size_bytes, finding.later_from)
     if end is None:
-        # What is valid lies in later files: this one has lost its end.
+        # The valid batches are in later files: this one has lost its end.
         return _is_cut_short(file, start, size_bytes) or has_lost_sector(
             file, start, size_bytes, finding.next_offset
         )
@@ -50,16 +50,16 @@ def shows_lost_writes(log: OpenLog, finding: LogDamage) -> bool:
 
 
 def _is_cut_short(file: File, start: int, size_bytes: int) -> bool:
-    """Nothing there, or the beginning of a batch that goes on beyond the end."""
+    """Whether the file ends there, or within the batch that begins there."""
     scan = BatchScan(file, start, size_bytes)
     return start == size_bytes or (next(iter(scan), None) is None and scan.is_cut_short)
 
 
 def has_lost_sector(file: File, start: int, end: int, next_offset: int) -> bool:
-    """Whether a sector between a bad batch's start and the end of what is bad reads as zeros.
+    """Whether a sector between the start and the end of the damage reads as zeros.
 
-    Of the sector in which the bad batch starts, the rest counts: its beginning was on the disk
-    before. ``next_offset`` is what the bad batch's first bytes should say."""
+    Of the sector in which the bad batch starts, only the rest counts: its beginning was flushed
+    before. ``next_offset`` is the base offset that the bad batch should have."""
     head_end = min(-(-(start + 1) // SECTOR_BYTES) * SECTOR_BYTES, end)
     head = file.pread(head_end - start, start)
     expected = next_offset.to_bytes(_OFFSET_BYTES, "big")[: len(head)]
@@ -83,17 +83,17 @@ def has_lost_sector(file: File, start: int, end: int, next_offset: int) -> bool:
 
 
 def _reaches_boundary(position: int, end: int, size_bytes: int) -> bool:
-    """Whether zeros up to there may be all that is left of a sector's rest.
+    """Whether zeros up to that position may be the rest of a lost sector.
 
-    Those of the last sector may go on into the zeros that begin the next sound batch."""
+    Zeros of the last sector may continue in the zeros that begin the next valid batch."""
     rest = -position % SECTOR_BYTES
     return rest == 0 or position == size_bytes or (position == end and rest <= _ZERO_HEAD_BYTES)
 
 
 async def set_aside(log: OpenLog, finding: LogDamage, why: str) -> None:
-    """Copy everything from the hole on into a file beside the log, durably.
+    """Copy everything from the damage on into a file beside the log, durably.
 
-    Raises OSError; KafkaError(KAFKA_STORAGE_ERROR) if there is no room, having changed nothing."""
+    Raises OSError; KafkaError(KAFKA_STORAGE_ERROR) on a full disk, with nothing changed."""
     disk, offload = log.home.disk, log.home.offload
     path = _unused_path(disk, join(log.directory, segment_name(finding.next_offset, DAMAGED)))
     try:
@@ -121,7 +121,7 @@ async def set_aside(log: OpenLog, finding: LogDamage, why: str) -> None:
 
 
 def _unused_path(disk: Disk, path: str) -> str:
-    """What an earlier loss of power has left is not overwritten."""
+    """An unused path, so that no earlier copy is overwritten."""
     number = 0
     found = path
     while disk.exists(found):

@@ -1,10 +1,10 @@
-"""After an unclean stop: scan from the recovery point, and tell a torn end from damage.
+"""Recovers a log after an unclean stop: scans it, and tells a torn end from damage.
 
-A power cut may leave the last write half done; what is wrong there is cut off. Something wrong
-with valid batches behind it, or below the recovery point, is no torn end: cutting there would
-throw away records that were acknowledged, so unless lost pages explain it (read ``power_loss.py``)
-the log is reported as damaged and left as it is (hazards S-01 to S-03, S-06). Runs in a worker;
-the log is nobody else's yet.
+A power cut may leave the last write incomplete; such a torn end is cut off. An error with valid
+batches behind it, or below the recovery point, is not a torn end: cutting there would lose
+acknowledged records, so unless lost pages explain it (see ``power_loss.py``) the log is reported as
+damaged and left unchanged (hazards S-01 to S-03, S-06). Runs in a worker; the log is not shared
+yet.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _OLD_BYTES_MIN = 14
 
 
 class LogDamage(NamedTuple):
-    """The first thing that is wrong, and what is known up to there."""
+    """The first damage, and the state of the scan up to there."""
 
     number: int
     position: int
     next_offset: int
     problem: str
-    # A valid batch from this offset on cannot be a leftover from before.
+    # A valid batch at or above this offset cannot be a leftover of older data.
     later_from: int
 
 
@@ -56,15 +56,15 @@ class Scanner:
         self.log = log
         self.next_offset = 0
         self.scanned_bytes = 0
-        # The first offset that was missing. Compaction leaves gaps, but so does a flipped bit in
-        # a base offset, which no checksum covers: what follows then seems to come too late.
+        # The first missing offset. Compaction leaves gaps, but so does a flipped bit in a base
+        # offset, which no checksum covers: the batches after it then seem to be out of order.
         self._gap_offset: int | None = None
         self._leader_epoch = -1
-        # The observer knows everything before this from its snapshot.
+        # The observer's snapshot covers everything before this.
         self._observe_from = snapshot_offset
 
     def run(self) -> LogDamage | None:
-        """Scan to the end; None if all is well. Raises OSError, CorruptLogError."""
+        """Scan to the end; None if there is no damage. Raises OSError, CorruptLogError."""
         log = self.log
         first = log.segment_number(log.recovery_point)
         self.next_offset = log.segments[first].base_offset
@@ -75,7 +75,7 @@ class Scanner:
                 start = start_of_scan(segment, log.recovery_point)
             else:
                 if 0 < segment.base_offset - self.next_offset <= INT32_MAX:
-                    # Segments are rolled without a gap: the end of the one before is lost.
+                    # Segments are rolled without a gap: the end of the previous one is lost.
                     problem = f"there is nothing up to offset {segment.base_offset}"
                     return self._finding(number - 1, log.segments[number - 1].size_bytes, problem)
                 start = 0
@@ -89,7 +89,7 @@ class Scanner:
         return None
 
     def _catch_up(self, first: int) -> None:
-        """Show the observer what lies between its snapshot and the first segment to scan."""
+        """Feed the observer the batches between its snapshot and the first segment to scan."""
         log = self.log
         for segment in log.segments[log.segment_number(self._observe_from) : first]:
             if segment.size_bytes:
@@ -133,7 +133,7 @@ class Scanner:
         return None
 
     def _problem(self, batch: RecordBatch, limit_offset: int) -> str:
-        """What is wrong with a batch that cannot stand where it stands."""
+        """Why the batch is not valid at its position."""
         if not check_crc(batch):
             return "the checksum does not match"
         if batch.base_offset < self.next_offset:
@@ -148,9 +148,9 @@ class Scanner:
 
 
 def is_torn(log: OpenLog, finding: LogDamage, promised_offset: int) -> bool:
-    """Whether nothing valid follows and nothing promised is missing: then it may be cut off.
+    """Whether the damage may be cut off: no valid batch follows, and no flushed one is missing.
 
-    Everything below ``promised_offset`` was on the disk once."""
+    Everything below ``promised_offset`` was flushed."""
     if finding.next_offset < promised_offset:
         return False
     segment = log.segments[finding.number]
@@ -166,7 +166,7 @@ def is_torn(log: OpenLog, finding: LogDamage, promised_offset: int) -> bool:
 
 
 def find_batch(file: File, start: int, end: int, offset_min: int) -> int | None:
-    """Where in that part of a file the first whole valid batch of a later offset begins."""
+    """The position of the first complete, valid batch from ``offset_min`` on; None without one."""
     position = start
     while end - position >= HEADER_BYTES:
         chunk = file.pread(min(_SEARCH_BYTES, end - position), position)
@@ -182,16 +182,16 @@ def find_batch(file: File, start: int, end: int, offset_min: int) -> int | None:
             ):
                 return position + head
             at = chunk.find(_MAGIC_BYTE, at + 1)
-        # The last heads of the chunk have their magic in the next one.
+        # Headers at the end of the chunk have their magic byte in the next one.
         position += max(1, len(chunk) - _MAGIC_POSITION)
     return None
 
 
 def is_old_message(file: File, position: int, end: int) -> bool:
-    """Whether a whole message of magic 0 or 1 starts there, as Kafka before 0.11 wrote them.
+    """Whether a complete message of magic 0 or 1 starts there, as Kafka before 0.11 wrote them.
 
-    Nothing can be done with it here, but whoever has such a log wants it back as it was. Its
-    checksum is the other one, and covers all from the magic on."""
+    It cannot be served, but the operator needs the log unchanged. Its checksum is a CRC-32 of
+    everything from the magic on."""
     head = file.pread(min(_OLD_HEAD.size, end - position), position)
     if len(head) < _OLD_HEAD.size:
         return False
@@ -211,7 +211,7 @@ def _is_valid(content: bytes) -> bool:
 
 
 def cut_torn_end(log: OpenLog, finding: LogDamage) -> list[Segment]:
-    """Cut the file at the finding; returns the segments after it, which hold nothing."""
+    """Cut the file at the damage; returns the later segments, which hold nothing valid."""
     segment = log.segments[finding.number]
     later = list(log.segments[finding.number + 1 :])
     segment.cut(finding.position, max(finding.next_offset, segment.base_offset))
@@ -221,7 +221,7 @@ def cut_torn_end(log: OpenLog, finding: LogDamage) -> list[Segment]:
 
 
 def damage(log: OpenLog, finding: LogDamage) -> CorruptLogError:
-    """What to say about a log that must not be cut."""
+    """The error for a log that must not be cut."""
     segment = log.segments[finding.number]
     if is_old_message(segment.file, finding.position, segment.size_bytes):
         return CorruptLogError(

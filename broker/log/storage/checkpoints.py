@@ -1,8 +1,8 @@
-"""Small text files that are replaced whole: offset checkpoints, leader epochs, topic ids, identity.
+"""Small text files, replaced as a whole: offset checkpoints, leader epochs, topic ids, identity.
 
-Written as temporary file, fsync, rename, fsync of the directory (hazard S-08). Every parser
-refuses each strict prefix of what its writer made, so a file cut by a crash counts as absent and
-never as a shorter truth.
+Written as temporary file, fsync, rename, fsync of the directory (hazard S-08). Every parser rejects
+each strict prefix of a valid file, so a file cut by a crash counts as absent, never as a shorter
+one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILE_BYTES_MAX = 256 * 1024 * 1024
 
 
 async def replace_file(disk: Disk, path: str, content: bytes) -> None:
-    """Make ``content`` the whole of the file, durably or not at all. Raises OSError."""
+    """Replace the file's content, durably or not at all. Raises OSError."""
     temporary = path + _TEMPORARY
     file = disk.open(temporary, create=True)
     if file.size_bytes:
@@ -35,7 +35,7 @@ async def replace_file(disk: Disk, path: str, content: bytes) -> None:
 
 
 def read_file(disk: Disk, path: str) -> bytes | None:
-    """The whole file, None if there is none. Raises OSError for anything else."""
+    """The whole file; None if it does not exist. Raises OSError for other errors."""
     try:
         file = disk.open(path)
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def _encode_lines(lines: Sequence[str]) -> bytes:
 
 
 def _decode_lines(content: bytes | None) -> list[list[str]] | None:
-    """The fields of each line, None unless version, count and the last newline are all there."""
+    """The fields of each line; None unless version, count and last newline are valid."""
     if content is None or not content.endswith(b"\n"):
         return None
     try:
@@ -68,7 +68,7 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def decode_offsets(content: bytes | None) -> dict[TopicPartition, int] | None:
-    """The offsets by partition, None for an absent or spoiled file."""
+    """The offsets by partition; None for an absent or corrupt file."""
     lines = _decode_lines(content)
     if lines is None:
         return None
@@ -82,12 +82,12 @@ def decode_offsets(content: bytes | None) -> dict[TopicPartition, int] | None:
 
 
 def encode_wall_clock(wall_ms: int) -> bytes:
-    """A moment of the wall clock, milliseconds."""
+    """A wall clock checkpoint, milliseconds."""
     return _encode_lines([str(wall_ms)])
 
 
 def decode_wall_clock(content: bytes | None) -> int | None:
-    """The moment, None for an absent or spoiled file."""
+    """The time in milliseconds; None for an absent or corrupt file."""
     match _decode_lines(content):
         case [[text]] if text.isdecimal() and text.isascii():
             return int(text)
@@ -100,7 +100,7 @@ def encode_leader_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def decode_leader_epochs(content: bytes | None) -> list[tuple[int, int]] | None:
-    """Strictly ascending (epoch, start offset), None for an absent or spoiled file."""
+    """Strictly ascending (epoch, start offset); None for an absent or corrupt file."""
     lines = _decode_lines(content)
     if lines is None:
         return None
@@ -122,7 +122,7 @@ def encode_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def decode_partition_metadata(content: bytes | None) -> bytes | None:
-    """The topic id, None for an absent or spoiled file. Kafka ends the file without a newline."""
+    """The topic id; None for an absent or corrupt file. Kafka writes no final newline."""
     if content is None:
         return None
     try:

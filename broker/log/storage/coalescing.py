@@ -1,4 +1,4 @@
-"""Many callers, one write: whoever asks while a write is under way shares the next one."""
+"""Coalesces writes: callers that arrive during a write share the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class CoalescedSave:
-    """Runs ``save`` so that it began after each call; a thousand calls cost two or three runs."""
+    """Runs ``save`` at least once after each call; a thousand calls cost two or three runs."""
 
     def __init__(self, save: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._save = save
@@ -21,7 +21,7 @@ class CoalescedSave:
         self._done = 0
 
     async def __call__(self) -> None:
-        """Return when a run that began after this call has succeeded. Raises what it raises."""
+        """Return when a run that began after this call has succeeded. Raises its errors."""
         self._asked += 1
         mine = self._asked
         async with self._lock:

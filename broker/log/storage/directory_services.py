@@ -20,11 +20,11 @@ class Releasable(Protocol):
     is_used: bool
 
     def release(self) -> bool:
-        """Let go of files and loaded indexes; False while unsynced writes forbid it."""
+        """Close files and drop loaded indexes; False while there are unsynced writes."""
 
 
 class Flushable(Protocol):
-    """A log, as far as its home knows it."""
+    """A log as its directory services see it."""
 
     refusal: str | None
 
@@ -33,7 +33,7 @@ class Flushable(Protocol):
 
 
 class OpenSegments:
-    """Bounds how many segments hold files at once (hazard S-30): second chance, oldest first.
+    """Bounds how many segments have open files (hazard S-30): second chance, oldest first.
 
     Workers that load logs open segments too; only the event loop closes them."""
 
@@ -50,19 +50,19 @@ class OpenSegments:
         self._open[segment] = None
 
     def closed(self, segment: Releasable) -> None:
-        """The segment has let go of its file by itself."""
+        """The segment has closed its file."""
         self._open.pop(segment, None)
 
     def trim(self) -> None:
-        """Close what nobody has used lately, as far as the limit asks for it."""
+        """Close segments that were not used lately, down to the limit."""
         self._release(len(self._open) - self._limit)
 
     def release_idle(self) -> None:
-        """Close what nobody has used since the last call; run on a clock of minutes."""
+        """Close segments that were not used since the last call; called every minute."""
         self._release(len(self._open))
 
     def make_room(self) -> None:
-        """The process has no descriptor left: give some back. Once more, and more go."""
+        """Close a quarter of the open segments: the process has no descriptor left."""
         self._release(1 + len(self._open) // 4)
 
     def _release(self, count: int) -> None:
@@ -75,13 +75,13 @@ class OpenSegments:
                 if count == 0:
                     return
             else:
-                # Used since the last look, or unsynced: at the end of the queue again.
+                # Used since the last check, or unsynced: back to the end of the queue.
                 segment.is_used = False
                 self._open[segment] = None
 
 
 class LogSeams(Protocol):
-    """The seams that logs need; ``ports.Ports`` has them."""
+    """The ports that logs need; ``ports.Ports`` has them."""
 
     @property
     def clock(self) -> Clock: ...
@@ -97,7 +97,7 @@ class LogSeams(Protocol):
 
 
 class LogDirectoryServices:
-    """Made by the data directory, handed to each log that lives in it."""
+    """Services of one data directory, which creates them and passes them to each of its logs."""
 
     __slots__ = (
         "clock",
@@ -123,10 +123,10 @@ class LogDirectoryServices:
         self.health = health
         self.open_segments = open_segments
         self.late_deletions = DelayedDeletions(seams.disk, health)
-        # Logs that may have something to flush, each noted by itself when that changes: looking at
-        # all logs ten times a second would cost more than everything else at rest.
+        # Logs that may have something to flush; each adds itself. Checking all logs ten times a
+        # second would dominate the load of an idle broker.
         self.to_flush: dict[Flushable, None] = {}
-        # Set by the data directory: each makes its checkpoint of all logs durable.
+        # Set by the data directory: each saves its checkpoint of all logs, durably.
         self.save_cleaner_offsets: Callable[[], Awaitable[None]] = _nothing
         self.save_recovery_points: Callable[[], Awaitable[None]] = _nothing
         self.save_log_starts: Callable[[], Awaitable[None]] = _nothing

@@ -1,8 +1,8 @@
-"""How full a data directory is, as the controller is told: without a change every second.
+"""Judges how full a data directory is, with hysteresis, as reported to the controller.
 
-A write that the disk refused says that nothing fits, whatever the free space looks like (quotas,
-reserved blocks). It is believed until space is freed, or for a while. Below the floor only writes
-of clients are refused; room is reported again when there is more than the floor for a while.
+A write that the disk refused means that there is no room, whatever the free space is (quotas,
+reserved blocks); this holds until space is freed, or for a while. Below the floor only client
+writes are refused; room is reported again after more than the floor was free for a while.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ ENOUGH = 0
 LOW = 1
 # The disk has refused a write.
 NONE = 2
-# So much must be freed after a refusal before the next try.
+# Bytes that must be freed after a refusal before the next try.
 FREED_BYTES = 1 << 20
-# After that long it is tried again even if nothing seems to have been freed; after each refusal in
-# a row twice as long. Each try lets idle followers rejoin their ISRs, only to leave again.
+# The time until the next try if nothing was freed, doubled after each consecutive refusal. Each
+# failed try lets idle followers rejoin their ISRs and leave again.
 RETRY_MS = 10_000.0
 RETRY_MS_MAX = 60_000.0
-# Room is reported when there has been enough for that long.
+# Room is reported when there has been enough for this long.
 SETTLE_MS = 5_000.0
 
 
 class RoomGauge:
-    """Of one directory; ``floor_bytes`` is ``ottla.free.space.floor.bytes``."""
+    """The room of one directory; ``floor_bytes`` is ``ottla.free.space.floor.bytes``."""
 
     __slots__ = (
         "_floor_bytes",
@@ -53,7 +53,7 @@ class RoomGauge:
         self._was_refused = True
 
     def look(self, free_bytes: int, now_ms: float) -> int:
-        """Judge the free space; to be called every second or so."""
+        """Judge the free space; called about every second."""
         if self._was_refused:
             self._was_refused = False
             self._refused_free_bytes, self._since_ms = free_bytes, now_ms

@@ -1,8 +1,8 @@
-"""Whether one data directory can still be trusted: the latch of the first I/O error, free space.
+"""The health of one data directory: a latch for the first I/O error, and the free space.
 
-The latch closes synchronously, before anything else can run, and nothing but a restart opens it
-(hazards R-29, S-09, S-12): after a failed write or fsync nobody knows what the disk holds, and a
-retry that succeeds proves nothing.
+The latch closes synchronously, before any other task runs, and only a restart opens it (hazards
+R-29, S-09, S-12): after a failed write or fsync the content of the disk is unknown, and a
+successful retry proves nothing.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ logger = logging.getLogger("ottla.log")
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-# Between two tries of what must be done, while the process has no descriptor left.
+# Between two tries of a mandatory operation, while the process has no descriptor left.
 SCARCE_MS = 100.0
 _SCARCE = (*_NO_DESCRIPTORS, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
 
 
 def is_out_of_space(error: OSError) -> bool:
-    """A full disk heals when somebody frees space; every other I/O error is final."""
+    """Whether the disk is full, which passes when space is freed."""
     return error.errno in _NO_SPACE
 
 
 def is_out_of_descriptors(error: OSError) -> bool:
-    """Nothing more can be opened; what is open works as before."""
+    """Whether no more files can be opened; open ones still work."""
     return error.errno in _NO_DESCRIPTORS
 
 
 def is_passing(error: OSError) -> bool:
-    """Space, descriptors and memory come back; nothing is known to be wrong with the disk."""
+    """Whether the cause is temporary (space, descriptors, memory) and the disk may be healthy."""
     return is_out_of_space(error) or error.errno in _SCARCE
 
 
 def storage_error(message: str) -> KafkaError:
-    """What callers see when the disk under a log does not do its work."""
+    """The error for callers when the disk of a log fails."""
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
 class DirectoryHealth:
-    """Shared by all logs of one data directory."""
+    """The health of one data directory; shared by all its logs."""
 
     def __init__(self, disk: Disk, path: str, free_bytes_floor: int = 0) -> None:
         self.path = path
         self.failure: str | None = None
-        # Set while less than the floor is free: produce should be refused with a retriable
-        # error while fetches, deletes and replication go on (hazard S-11).
+        # Set while less than the floor is free: produce is refused with a retriable error, while
+        # fetches, deletes and replication continue (hazard S-11).
         self.is_low_on_space = False
         self._disk = disk
         self._free_bytes_floor = free_bytes_floor
-        # What the controller is told: as above, but it does not change back and forth.
+        # The same for the controller, with hysteresis.
         self.gauge = RoomGauge(free_bytes_floor)
         self._on_failure: list[Callable[[], object]] = []
-        # Closes what is open and need not be.
+        # Closes open files that are not needed.
         self.make_room: Callable[[], object] = _nothing
 
     @property
@@ -88,9 +88,9 @@ class DirectoryHealth:
         return storage_error(message)
 
     def judge(self, what: str, error: OSError) -> KafkaError:
-        """The error to raise for a failed read or write, after taking the directory offline.
+        """Return the error to raise for a failed read or write; may take the directory offline.
 
-        It stays online if the cause may pass: the caller has undone a partial write."""
+        It stays online if the cause is temporary; the caller has undone a partial write."""
         if is_out_of_space(error):
             self.is_low_on_space = True
             self.gauge.refused()
@@ -107,11 +107,11 @@ class DirectoryHealth:
 
     @property
     def has_no_room(self) -> bool:
-        """Whether an append would be refused, as far as is known: none is to be asked for."""
+        """Whether the disk has refused a write and would probably refuse the next one."""
         return self.gauge.room == NONE
 
     def check_space(self, now_ms: float = 0.0) -> bool:
-        """Look at the free space; returns and remembers whether it is below the floor."""
+        """Check the free space; stores and returns whether it is below the floor."""
         try:
             free_bytes = self._disk.free_bytes(self.path)
         except OSError as error:
@@ -131,4 +131,4 @@ class DirectoryHealth:
 
 
 def _nothing() -> None:
-    """Nobody has files open."""
+    """The default of ``make_room``: there are no files to close."""

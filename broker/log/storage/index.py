@@ -1,8 +1,8 @@
 """The two sparse indexes of a segment, in memory as arrays and on disk as Kafka's entries.
 
-Both are caches of what the log file says: whoever decodes one gets None on any doubt and builds
-it again by scanning (hazard S-04). Offsets are relative to the segment's base offset, so that
-they fit four bytes.
+Both are caches of the data file: decoding returns None on any doubt, and the caller rebuilds the
+index by a scan (hazard S-04). Offsets are relative to the segment's base offset, so that they fit
+four bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from operator import ge, gt
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
 _LITTLE = sys.byteorder == "little"
-# Which half of a native eight-byte integer comes first, counted in four-byte words.
+# The positions of the halves of a native eight-byte integer, in four-byte words.
 _LOW, _HIGH = (0, 1) if _LITTLE else (1, 0)
 
 
@@ -46,7 +46,7 @@ class OffsetIndex:
     def __init__(self) -> None:
         self.offsets = array("i")
         self.positions = array("i")
-        # Entries that the file on disk has already.
+        # Entries that are in the file already.
         self.written_count = 0
 
     def __len__(self) -> int:
@@ -58,17 +58,17 @@ class OffsetIndex:
         self.positions.append(position)
 
     def floor(self, relative_offset: int) -> int:
-        """Where to start walking to meet the offset: the position of the nearest entry below."""
+        """The position of the nearest entry at or below the offset, to start a walk from."""
         entry = bisect_right(self.offsets, relative_offset)
         return self.positions[entry - 1] if entry else 0
 
     def boundary(self, position: int) -> int:
-        """The last noted batch start at or before a position; 0 when there is none."""
+        """The last indexed batch start at or before a position; 0 when there is none."""
         entry = bisect_right(self.positions, position)
         return self.positions[entry - 1] if entry else 0
 
     def offset_at(self, position: int) -> int | None:
-        """The last offset noted for the batch that starts exactly there."""
+        """The last offset of the batch that starts exactly there; None if it is not indexed."""
         entry = bisect_left(self.positions, position)
         if entry < len(self.positions) and self.positions[entry] == position:
             return self.offsets[entry]
@@ -90,9 +90,9 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, content: bytes, log_bytes: int) -> OffsetIndex | None:
-        """The index in a file's content, None if it cannot belong to a log of that size.
+        """The index in a file's content; None if it cannot belong to a log of that size.
 
-        Only its ends are looked at; see ``is_ascending``."""
+        Only its ends are checked; see ``is_ascending``."""
         if len(content) % OFFSET_ENTRY_BYTES:
             return None
         words = _words_of(content)
@@ -110,14 +110,14 @@ class OffsetIndex:
     def is_ascending(self) -> bool:
         """Whether bisection finds what is there; takes milliseconds for a full index.
 
-        Those who compare what an entry says with the batch that it leads to need not ask."""
+        Not needed where each entry is compared with the batch that it leads to."""
         return _strictly_ascending(self.offsets) and _strictly_ascending(self.positions)
 
 
 class TimeIndex:
     """Largest timestamp so far -> the offset of its batch; timestamps strictly ascend.
 
-    An entry says: before the batch that ends with this offset, every timestamp is smaller."""
+    An entry means that all timestamps before the batch that ends with this offset are smaller."""
 
     __slots__ = ("_is_checked", "offsets", "timestamps", "written_count")
 
@@ -131,7 +131,7 @@ class TimeIndex:
         return len(self.timestamps)
 
     def append(self, timestamp: int, relative_offset: int) -> bool:
-        """Add an entry if the timestamp is larger than the last one's; tells whether it was."""
+        """Add an entry if the timestamp is larger than the last one; returns whether it was."""
         if self.timestamps and timestamp <= self.timestamps[-1]:
             return False
         self.timestamps.append(timestamp)
@@ -139,7 +139,7 @@ class TimeIndex:
         return True
 
     def floor(self, timestamp: int) -> int | None:
-        """The offset from which a search for the first record at or after a time may start."""
+        """The offset to start a search for the first record at or after a time; None: the start."""
         entry = bisect_left(self.timestamps, timestamp)
         return self.offsets[entry - 1] if entry else None
 

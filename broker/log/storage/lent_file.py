@@ -1,7 +1,7 @@
-"""A segment's data file as it is lent to readers, with a way to see whether one still has it.
+"""A segment's data file as lent to readers, with a check whether one still holds it.
 
-Replies hold the file they are sent from. Before a log is truncated in place, nobody may hold it
-any more: the object handed out is the token of that (hazard S-20).
+Replies hold the file that they are sent from. A log may be truncated in place only when no reply
+holds its file any more; the lent object is the token for that (hazard S-20).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class LentFile:
-    """``ports.File``: the same file, but an object of which references can be watched."""
+    """A ``ports.File`` whose references can be watched."""
 
     __slots__ = ("__weakref__", "_file", "append", "fileno", "path")
 
     def __init__(self, file: File) -> None:
         self._file = file
-        # A method that only passes on would cost as much as what it passes on.
+        # Bound directly: a delegating method would double the cost of a call.
         self.append: Callable[[Sequence[Buffer]], int] = file.append
         self.fileno: Callable[[], int] = file.fileno
         self.path = file.path
@@ -45,6 +45,6 @@ class LentFile:
 
 
 def watch(file: LentFile) -> Callable[[], bool]:
-    """Tells whether anybody still holds the file; the watcher does not count."""
+    """Return a check whether the file is still referenced; the check itself does not count."""
     reference = weakref.ref(file)
     return lambda: reference() is not None

@@ -13,14 +13,14 @@ OFFSET_INDEX = ".index"
 TIME_INDEX = ".timeindex"
 TXN_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
-# What belongs to one segment. The log comes first: whoever removes a segment must remove the log
-# before its indexes, since an index without a log is litter and a log without an index is data.
+# The files of one segment. The log comes first and must be removed first: an index without a log is
+# garbage, but a log without an index is data.
 SEGMENT_SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)
 
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
-# What a loss of power has left behind a hole, kept for people to look at.
+# Data behind a hole left by a power loss, kept for the operator.
 DAMAGED = ".damaged"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
@@ -29,12 +29,12 @@ PARTITION_METADATA = "partition.metadata"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
-# The wall clock as it was last believed; Kafka has nothing like it (hazard S-18).
+# The last trusted wall clock; Kafka has no such file (hazard S-18).
 WALL_CLOCK = "wall-clock-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-# Which run of the machine the directory was last written in; Kafka has nothing like it.
+# The machine's boot in which the directory was last written; Kafka has no such file.
 BOOT_MARK = "boot-checkpoint"
 LOCK = ".lock"
 # Where a broker without ZooKeeper keeps the cluster's metadata, beside its logs.
@@ -53,7 +53,7 @@ def segment_name(base_offset: int, suffix: str) -> str:
 
 
 def parse_segment_name(name: str) -> tuple[int, str] | None:
-    """The base offset and what follows it (``.log``, ``.index.deleted``...), None if foreign."""
+    """The base offset and the suffix (``.log``, ``.index.deleted``...); None for other names."""
     digits, suffix = name[:_DIGITS], name[_DIGITS:]
     if len(digits) != _DIGITS or not digits.isdecimal() or not digits.isascii():
         return None
@@ -66,7 +66,7 @@ def partition_name(partition: TopicPartition) -> str:
 
 
 def parse_partition_name(name: str) -> TopicPartition | None:
-    """The partition that a directory belongs to, None when it is not a live partition's."""
+    """The partition of a directory; None if it is not a partition's directory."""
     topic, dash, number = name.rpartition("-")
     if not topic or not dash or not number.isdecimal() or not number.isascii():
         return None
@@ -81,14 +81,14 @@ def marked_name(partition: TopicPartition, token: bytes, mark: str) -> str:
 
 
 def parse_future_name(name: str) -> TopicPartition | None:
-    """The partition that a ``-future`` directory is a copy of, None for any other name."""
+    """The partition that a ``-future`` directory is a copy of; None for any other name."""
     if mark_of(name) != FUTURE_MARK:
         return None
     return parse_partition_name(name.removesuffix(FUTURE_MARK).rpartition(".")[0])
 
 
 def mark_of(name: str) -> str | None:
-    """Which mark takes the directory out of service, None if it has none."""
+    """The mark that takes the directory out of service; None if it has none."""
     for mark in (DELETE_MARK, FUTURE_MARK, STRAY_MARK):
         if name.endswith(mark):
             return mark
@@ -96,7 +96,7 @@ def mark_of(name: str) -> str | None:
 
 
 def join(directory: str, name: str) -> str:
-    """A path inside a directory; the disk seam separates with '/' on every platform."""
+    """A path inside a directory; the disk port uses '/' on every platform."""
     return f"{directory}/{name}"
 
 

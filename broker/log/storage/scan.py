@@ -1,6 +1,6 @@
-"""Walking over the batches of a segment file, by headers alone or with all their bytes.
+"""Iterates over the batches of a segment file, by headers alone or with all their bytes.
 
-A length in a header is a claim: it is compared with what the file holds before anything is
+A length in a header is not trusted: it is compared with the file's size before anything is
 allocated or skipped by it (hazard S-02).
 """
 
@@ -34,7 +34,7 @@ _STEP = struct.Struct(">qi4xB6xi")
 
 
 class BatchPosition(NamedTuple):
-    """Where one batch lies in its file."""
+    """The position of one batch in its file."""
 
     position: int
     size_bytes: int
@@ -43,7 +43,7 @@ class BatchPosition(NamedTuple):
 
 
 def walk(file: File, position: int, end: int) -> Iterator[BatchPosition]:
-    """The batches from a batch's start up to ``end``, looking at their headers only.
+    """The batches from a batch's start up to ``end``; reads only their headers.
 
     Raises CorruptLogError where no batch can start or one would reach beyond ``end``."""
     while position < end:
@@ -79,7 +79,7 @@ def place_at(file: File, position: int, end: int) -> BatchPosition:
 def find_offset(file: File, position: int, end: int, offset: int) -> BatchPosition | None:
     """The first batch from a batch's start on whose last offset reaches ``offset``.
 
-    As ``walk`` with a condition, without making an object for every batch passed over."""
+    As ``walk`` with a condition, without an object for every skipped batch."""
     step = _STEP.unpack_from
     step_bytes = _STEP.size
     while position < end:
@@ -101,17 +101,17 @@ def find_offset(file: File, position: int, end: int, offset: int) -> BatchPositi
 
 
 class BatchScan:
-    """Iterates over (position, batch) with the whole bytes of each batch at hand.
+    """Iterates over (position, batch) with the complete bytes of each batch.
 
-    Ends before the first thing that is not a whole well-formed batch and says why in ``problem``
-    (None: the end was reached). ``position`` is then the first byte not delivered. Checksums are
-    the caller's business. A batch is valid until the next one is asked for."""
+    Ends before the first item that is not a complete, well-formed batch and sets ``problem`` (None:
+    the end was reached). ``position`` is then the first byte not delivered. The caller verifies
+    checksums. A batch is valid until the next iteration."""
 
     def __init__(self, file: File, start: int, end: int) -> None:
         self.position = start
         self.end = end
         self.problem: str | None = None
-        # The problem is that the file ends before its last batch does.
+        # Whether the problem is that the file ends within its last batch.
         self.is_cut_short = False
         self._file = file
 
@@ -131,18 +131,18 @@ class BatchScan:
                     at += batch.size_bytes
                     self.position = start + at
             except KafkaError as error:
-                # The end of the chunk, of the file, or of what makes sense.
+                # The end of the chunk, the end of the file, or damage.
                 if self.position == self.end:
                     return
                 size_bytes = self._size_at(chunk, at)
                 if size_bytes and at + size_bytes <= len(chunk):
-                    # Its header is sound in size but not in what it says.
+                    # The size in the header is valid, but another field is not.
                     self.problem = error.message
-                # A batch larger than a chunk is read in one piece by the next round.
+                # The next iteration reads a batch larger than a chunk in one piece.
                 wanted = max(CHUNK_BYTES, size_bytes)
 
     def _size_at(self, chunk: memoryview, at: int) -> int:
-        """How many bytes the thing there needs to be a batch; 0 and a problem if it is none."""
+        """The size of the batch there, or of its header; 0, with a problem set, if it is none."""
         room_bytes = self.end - self.position
         if room_bytes < HEADER_BYTES:
             self.problem = "the rest is shorter than a batch header"
