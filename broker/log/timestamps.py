@@ -1,9 +1,8 @@
-"""From a time to an offset, as ListOffsets asks: the first record at or after it, or the largest.
+"""Finds offsets by timestamp, for ListOffsets: the first record at or after one, or the largest.
 
-The time index brings the search near; batch headers decide which batch it is. Only that one
-batch's records are decoded. Segments that are not appended to any more may be cold, and their
-indexes gone: they are searched by a worker, on objects of its own, and what came of it counts only
-if the segment is still there and as it was.
+The time index narrows the search; batch headers identify the batch. Only its records are decoded.
+Sealed segments may be cold, with their indexes missing: a worker searches them on copies, and the
+result counts only if the segment has not changed since.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Records come decompressed; a batch that grows beyond this is a bomb, not data (hazard N-04).
+# A batch that decompresses to more than this is a bomb, not data (hazard N-04).
 OUTPUT_BYTES_MAX = 256 * 1024 * 1024
 
 
 class TimestampedOffset(NamedTuple):
-    """A record's place, time, and the epoch of the leader that appended it."""
+    """A record's offset, timestamp, and the epoch of the leader that appended it."""
 
     offset: int
     timestamp: int
@@ -41,7 +40,7 @@ class TimestampedOffset(NamedTuple):
 
 
 class _Changed(NamedTuple):
-    """The log lost or replaced the segments while they were searched: start again."""
+    """The log dropped or replaced the segments during the search: retry."""
 
 
 async def find_timestamp(log: OpenLog, timestamp: int) -> TimestampedOffset | None:
@@ -96,7 +95,7 @@ def _from_start(log: OpenLog) -> tuple[Segment, ...]:
 
 
 async def _measure(log: OpenLog, segments: list[Segment]) -> bool:
-    """Learn the largest timestamps of all of them at once; False if the log has changed."""
+    """Find the largest timestamps of all of them at once; False if the log has changed."""
 
     def measure(copies: list[Segment]) -> None:
         for copy in copies:
@@ -108,9 +107,9 @@ async def _measure(log: OpenLog, segments: list[Segment]) -> bool:
 async def _search(
     log: OpenLog, segment: Segment, work: Callable[[Segment], Result]
 ) -> Result | _Changed:
-    """Search one segment: here if it is appended to, for it is in memory, or else in a worker.
+    """Search the active segment here, since its indexes are in memory; others in a worker.
 
-    So it is, too, where the index does not help: its largest timestamp has been deleted."""
+    Also in a worker if the record with its largest timestamp was deleted: the index is no help."""
     is_long = segment.is_active and segment.max_timestamp_offset < log.log_start_offset
     if not segment.is_active or is_long:
         return await _apart(log, [segment], lambda copies: work(copies[0]))
@@ -144,11 +143,11 @@ async def _apart(
 async def _judge(
     log: OpenLog, pairs: list[tuple[Segment, Segment]], error: OSError | CorruptLogError
 ) -> _Changed:
-    """Tell files that were renamed or cut under the search from a fault of the disk.
+    """Tell files that were renamed or cut during the search from a disk error.
 
-    Whoever does that holds the lock, and replaces the segments only when their names are those of
-    others already: before it is done they look as if nothing had happened. Raises what it was, or
-    KafkaError(KAFKA_STORAGE_ERROR) for a log that is deleted."""
+    Such changes hold the log's lock and replace the segments only after the renames, so the
+    comparison takes the lock. Raises the error, or KafkaError(KAFKA_STORAGE_ERROR) for a deleted
+    log."""
     async with log.lock:
         if not _are_same(log, pairs):
             return _Changed()
@@ -159,7 +158,7 @@ async def _judge(
 
 
 def _copy(segment: Segment, home: LogDirectoryServices) -> Segment:
-    """The same segment as it lies on the disk now, shared with nobody."""
+    """A private copy of the segment, with nothing loaded."""
     interval_bytes = segment.index_interval_bytes
     copy = Segment(home, segment.directory, segment.base_offset, interval_bytes)
     copy.size_bytes = segment.size_bytes
@@ -167,13 +166,13 @@ def _copy(segment: Segment, home: LogDirectoryServices) -> Segment:
     copy.max_timestamp = segment.max_timestamp
     copy.max_timestamp_offset = segment.max_timestamp_offset
     copy.indexes.forget()
-    # It writes no files: the log may do that at the same time.
+    # The copy must not write index files: the log may do so at the same time.
     copy.is_active = True
     return copy
 
 
 def _learn(segment: Segment, copy: Segment) -> None:
-    """Keep what a worker has found out about a segment that does not change. Raises OSError."""
+    """Keep what a worker has found out about a sealed segment. Raises OSError."""
     if segment.max_timestamp is None:
         segment.max_timestamp = copy.max_timestamp
         segment.max_timestamp_offset = copy.max_timestamp_offset
@@ -181,12 +180,12 @@ def _learn(segment: Segment, copy: Segment) -> None:
         segment.indexes = copy.indexes
         segment.seal()
         segment.indexes.write()
-        # Known among the open ones, so that it is made to forget them again.
+        # Opening the file registers the segment, so that its indexes are released later.
         assert segment.file is not None
 
 
 def _are_same(log: OpenLog, pairs: list[tuple[Segment, Segment]]) -> bool:
-    """Whether nothing was deleted, truncated or compacted; one that only grew is the same."""
+    """Whether no segment was deleted, truncated or compacted; one may have grown."""
     there = set(log.segments)
     return all(
         segment in there
@@ -204,7 +203,7 @@ def _largest_from(segment: Segment, log_start_offset: int) -> int:
     largest = segment.largest_timestamp()
     if segment.max_timestamp_offset >= log_start_offset:
         return largest
-    # The record that holds it was deleted by moving the log start into this segment.
+    # The record with it was deleted by moving the log start into this segment.
     place = locate(segment, log_start_offset)
     if place is None:
         return -1

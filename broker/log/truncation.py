@@ -1,9 +1,9 @@
-"""Cutting a log back to what its leader has, or starting it anew somewhere else.
+"""Truncates a log to what its leader has, or restarts it at another offset.
 
-Order matters for a crash at any point: the recovery point goes down first, durably, so that
-whatever is found afterwards is scanned; then the newest files go first, so that what is left is
-always a beginning of the log. Bytes that a reply may be sending are never changed: if somebody
-still holds the file, a copy of the kept part takes its name (hazard S-20).
+The order makes a crash at any point safe: the recovery point is lowered first, durably, so that
+recovery scans the rest; then files are removed from the newest on, so that the remaining ones are
+always a prefix of the log. Bytes that a reply may be sending never change: if a reply still holds
+the file, a copy of the kept part takes its name (hazard S-20).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from ottla.broker.log.storage.segment import Segment
 
 _COPY_BYTES = 1024 * 1024
-# How long a reply may go on sending from a file before the file is copied instead.
+# How long to wait for replies that send from a file before it is copied instead.
 _PATIENCE_MS = 200
 _LOOK_MS = 10
 
 
 async def truncate_log(log: OpenLog, offset: int, may_begin: Callable[[], bool]) -> int:
-    """Drop everything from an offset on; returns the log end offset, at or below it.
+    """Truncate to an offset; returns the log end offset, which may be lower.
 
-    Raises KafkaError(KAFKA_STORAGE_ERROR), CorruptLogError; appends are refused for good then."""
+    Raises KafkaError(KAFKA_STORAGE_ERROR), CorruptLogError; appends are then refused for good."""
     async with log.lock:
         log.ensure_usable()
         if not may_begin():
@@ -48,7 +48,7 @@ async def truncate_log(log: OpenLog, offset: int, may_begin: Callable[[], bool])
 
 
 async def restart_log(log: OpenLog, offset: int, may_begin: Callable[[], bool]) -> None:
-    """Drop everything and go on, empty, from an offset. Raises as ``truncate_log``."""
+    """Drop everything and restart, empty, at an offset. Raises as ``truncate_log``."""
     async with log.lock:
         log.ensure_usable()
         if may_begin():
@@ -73,7 +73,7 @@ async def _truncate(log: OpenLog, offset: int) -> None:
     last = kept[-1]
     place = locate(last, offset)
     position = last.size_bytes if place is None else place.position
-    # Half a batch cannot be kept: the end goes back to where the batch began.
+    # A batch cannot be split: the new end is the start of the batch.
     end_offset = offset if place is None else min(offset, place.base_offset)
     await _lower_offsets(log, end_offset)
     log.set_segments(kept)
@@ -82,12 +82,12 @@ async def _truncate(log: OpenLog, offset: int) -> None:
     last.cut(position, end_offset)
     await bury_segments(log, reversed(dropped))
     await _cut_files(log, last, end_offset)
-    # Right behind the last batch, even if the offset lies in a gap that compaction left.
+    # Directly behind the last batch, even if the offset is in a gap left by compaction.
     last.next_offset = resume_segment(last)
     log.log_end_offset = end_offset = max(last.next_offset, log.log_start_offset)
     log.note_cut(end_offset)
     if log.recovery_point > end_offset:
-        # What will be written there is promised to nobody yet.
+        # Records that will be written there are not flushed yet.
         log.recovery_point = end_offset
         await log.home.save_recovery_points()
     log.cleaned_offset = min(log.cleaned_offset, end_offset)
@@ -97,10 +97,10 @@ async def _truncate(log: OpenLog, offset: int) -> None:
 
 async def _restart(log: OpenLog, offset: int) -> None:
     await _lower_offsets(log, offset)
-    # From here on there is nothing to read, so nobody opens a file that is being renamed.
+    # From here on there is nothing to read, so no reader opens a file that is being renamed.
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
     log.note_cut(offset)
-    # A crash that leaves no segment at all goes on from here too.
+    # After a crash that leaves no segment at all, the log starts here, too.
     await log.home.save_log_starts()
     await bury_segments(log, reversed(log.segments))
     await remove_snapshots_after(log, -1)
@@ -110,7 +110,7 @@ async def _restart(log: OpenLog, offset: int) -> None:
 
 
 async def _lower_offsets(log: OpenLog, end_offset: int) -> None:
-    """Promise no more than will be there, durably, before the first byte goes (S-06)."""
+    """Lower the checkpoints, durably, before the first byte is removed (S-06)."""
     try:
         if log.recovery_point > end_offset:
             log.recovery_point = end_offset
@@ -119,7 +119,7 @@ async def _lower_offsets(log: OpenLog, end_offset: int) -> None:
             log.log_start_offset = end_offset
             await log.home.save_log_starts()
         if log.cleaned_offset > end_offset:
-            # Other records will take those offsets, and nobody has compacted them.
+            # Other records will take those offsets, and they are not compacted.
             log.cleaned_offset = end_offset
             await log.home.save_cleaner_offsets()
     except KafkaError:
@@ -129,7 +129,7 @@ async def _lower_offsets(log: OpenLog, end_offset: int) -> None:
 
 
 async def _finish(log: OpenLog, end_offset: int) -> None:
-    """Bring everything that follows from the batches to the end that the log has now."""
+    """Bring snapshots, leader epochs and the observer to the new log end."""
     await remove_snapshots_after(log, end_offset)
     await log.sync_names()
     await _forget_epochs(log, end_offset)
@@ -137,7 +137,7 @@ async def _finish(log: OpenLog, end_offset: int) -> None:
 
 
 async def _forget_epochs(log: OpenLog, end_offset: int) -> None:
-    """Even if no record goes, a leader epoch may start at the end (hazard S-28)."""
+    """Drop leader epochs at or after the end; one may start exactly there (hazard S-28)."""
     log.observer.truncated(end_offset)
     await save_leader_epochs_locked(log)
 
@@ -156,8 +156,8 @@ async def _cut_files(log: OpenLog, segment: Segment, end_offset: int) -> None:
         await file.fsync()
     else:
         await _replace_by_copy(log, segment)
-    # Whoever has read from it meanwhile had it opened again: before the copy took its name, and
-    # appends would go to a file without one; or before the cut, with the size of before.
+    # A read may have opened the file again: before the copy took its name, and then appends would
+    # go to the unlinked file; or before the cut, with the old size.
     segment.close_file()
     segment.synced_bytes = segment.size_bytes
     indexes = segment.load_indexes()

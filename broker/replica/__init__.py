@@ -1,1 +1,1 @@
-"""What one replica of one partition may do: pure machines."""
+"""The rules of one replica of one partition, as pure state machines."""

@@ -1,12 +1,12 @@
-"""The verdict on produced records before they touch the log, and what must be done to them first.
+"""Judges produced records before they are appended, and plans how they are rewritten.
 
-Judges header and checksum, and walks over records that are not compressed. All other records are
-read for the reasons that ``ReadReason`` names (by the caller, who may give that to a worker), and
-record_checks.py judges what was found. Sequence numbers are for producer.py, acks and roles for
-partition.py. Codes are those of Apache Kafka. HOT: once for each partition of a request.
+Checks header and checksum, and walks over uncompressed records. Other records are decoded for the
+reasons in ``ReadReason`` (by the caller, perhaps in a worker), and record_checks.py judges them.
+Sequence numbers are for producer.py, acks and roles for partition.py. Codes are those of Apache
+Kafka. HOT: once for each partition of a request.
 
-The checksum is checked before any field under it is believed: a flipped bit must answer
-CORRUPT_MESSAGE, which clients repeat, and not INVALID_RECORD, which they do not.
+The checksum is verified before any field that it covers: a flipped bit must result in
+CORRUPT_MESSAGE, which clients retry, and not in INVALID_RECORD, which they do not.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 
 INT64_MAX = 2**63 - 1
 _ZSTD_VERSION = 7
-# Lengths below this belong to no format that there ever was.
+# The smallest size of any format.
 _OLDEST_BYTES_MIN = 26
-# Of the header. Clients do not set them; brokers clear them, as they mean something to readers.
+# Attribute bits that only brokers may set, since they mean something to readers.
 BROKERS_BITS = APPEND_TIME_BIT | DELETE_HORIZON_BIT
 
 
 @dataclass(frozen=True, slots=True)
 class AppendRules:
-    """A topic's configuration as far as it concerns produced batches; made anew when it changes.
+    """A topic's settings for produced batches; replaced when the configuration changes.
 
-    ``codec`` is what ``compression.type`` asks for, None for "producer". The time limits are
+    ``codec`` is the one of ``compression.type``, None for "producer". The time limits are
     ``message.timestamp.before.max.ms`` and ``.after.max.ms`` (KIP-937)."""
 
     max_message_bytes: int = 1024 * 1024 + 12
@@ -64,11 +64,11 @@ class AppendRules:
     timestamp_before_max_ms: int = INT64_MAX
     timestamp_after_max_ms: int = 60 * 60 * 1000
     codec: Codec | None = None
-    # The level at which the broker compresses again; None is the codec's usual one.
+    # The level at which the broker recompresses; None is the codec's default.
     compression_level: int | None = None
     # Whether records are checked before they are acknowledged (ottla.validate.records).
     validates: bool = True
-    # Whether the topic asks for nothing that depends on single records.
+    # Whether no setting depends on single records.
     is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,24 +82,24 @@ class AppendRules:
 
 
 class ReadReason(Flag):
-    """Why the records of a batch have to be read."""
+    """Why the records of a batch have to be decoded."""
 
     NOT = 0
     # A compacted topic cannot keep records without a key (hazard S-27).
     KEYS = auto()
-    # The header tells the largest timestamp but not the smallest.
+    # The header has the largest timestamp but not the smallest.
     TIMESTAMPS = auto()
-    # The broker is asked for another codec than the producer's.
+    # The topic requires another codec than the producer's.
     CODEC = auto()
-    # The broker vouches for the times of records that it cannot see from outside.
+    # Compressed records get append times, so the broker must have decoded them.
     APPEND_TIME = auto()
-    # They may be malformed, and would stop every consumer then (hazard S-31).
+    # Malformed records would stop every consumer (hazard S-31).
     FORM = auto()
     # The header has bits that only a broker may set: append times, a delete horizon.
     HEADER = auto()
 
 
-# Looked up once: reading a member of an enumeration costs as much as a call.
+# Bound once: reading an enumeration's member costs as much as a call.
 _NONE = ErrorCode.NONE
 _NOT = ReadReason.NOT
 _FORM = ReadReason.FORM
@@ -108,18 +108,18 @@ _new_tuple = tuple.__new__
 
 
 class AppendPlan(NamedTuple):
-    """What becomes of produced records. With an error nothing of them may be written."""
+    """How produced records are written; nothing of them if ``error`` is set."""
 
     error: ErrorCode
-    # What is wrong, for people: in the broker's log, and in the answer if ``is_told``.
+    # The reason, for the broker's log, and for the response if ``is_told``.
     message: str | None = None
     batch: RecordBatch | None = None
     look: ReadReason = ReadReason.NOT
-    # The codec to write with, None to keep the bytes as they came.
+    # The codec to write with; None to keep the bytes.
     recompress: Codec | None = None
     # Stamp the batch with the append time instead of the producer's times.
     stamps_time: bool = False
-    # Refused before the partition was looked at: the answer does not say where its log starts.
+    # Refused before the partition is read: the response has no log start offset.
     is_early: bool = False
     is_told: bool = False
 
@@ -129,8 +129,8 @@ def judge_produced(
 ) -> RecordBatch | AppendPlan:
     """Judge the records of one partition of a produce request of version 3 or later.
 
-    The batch itself if it may be written as it came: nearly always, unless it is compressed or
-    the topic asks for more. ``wall_ms`` is what the producer's timestamps are compared with."""
+    Returns the batch if it can be written unchanged: nearly always, unless it is compressed or the
+    topic has special settings. ``wall_ms`` is compared with the producer's timestamps."""
     if records is None:
         return _refuse_early(ErrorCode.INVALID_RECORD, "there are no records")
     try:
@@ -178,7 +178,7 @@ def judge_produced(
 
 
 def is_sound(batch: RecordBatch, rules: AppendRules, wall_ms: int) -> bool:
-    """Whether records that are not compressed may be written as they came."""
+    """Whether uncompressed records can be written unchanged."""
     count = batch.record_count
     index, end, earliest, latest, keyless = survey_records(
         batch.buffer, batch.position + HEADER_BYTES, 0, count, batch.base_timestamp
@@ -195,18 +195,19 @@ def is_sound(batch: RecordBatch, rules: AppendRules, wall_ms: int) -> bool:
 
 
 def may_be_out_of_range(earliest: int, latest: int, rules: AppendRules, wall_ms: int) -> bool:
-    """Whether a topic may refuse a record between these times."""
+    """Whether the topic may refuse a record between these timestamps."""
     if latest - wall_ms > rules.timestamp_after_max_ms:
         return True
     if earliest == NO_TIMESTAMP:
-        # Without a time is earlier than any time: there may be one that is too early besides.
+        # A missing timestamp sorts first and hides whether another record is too early.
         return rules.timestamp_before_max_ms < INT64_MAX
     return wall_ms - earliest > rules.timestamp_before_max_ms
 
 
 def _misframed(records: Buffer) -> AppendPlan | None:
-    """Refuses what is not one whole batch of format 2, as Kafka does; what follows the batch and
-    is no whole batch is never looked at again."""
+    """Refuse anything but one complete batch of format 2, as Kafka does.
+
+    An incomplete batch behind it is ignored."""
     count, position = 0, 0
     while count < 2 and len(records) - position >= LENGTH_END:
         size = LENGTH_END + int.from_bytes(
@@ -257,7 +258,7 @@ def _too_large(batch: RecordBatch, error: ErrorCode, limit_bytes: int) -> Append
 
 
 def _contradiction(batch: RecordBatch) -> str | None:
-    """What in the header no producer may say, if anything."""
+    """Why the header is invalid for a producer; None if it is valid."""
     count, attributes, producer_id = batch.record_count, batch.attributes, batch.producer_id
     if count <= 0 or count != batch.last_offset_delta + 1:
         return f"{count} records with a last offset delta of {batch.last_offset_delta}"
@@ -269,15 +270,15 @@ def _contradiction(batch: RecordBatch) -> str | None:
     elif producer_id < NO_PRODUCER_ID:
         return f"there is no producer {producer_id}"
     elif attributes & TRANSACTIONAL_BIT:
-        # A sequence alone means nothing: some clients leave a 0 in the field.
+        # A sequence without a producer id is ignored: some clients leave a 0 in the field.
         return "a transaction without a producer id"
     return None
 
 
 def _wrong_time(batch: RecordBatch, rules: AppendRules, wall_ms: int) -> str | None:
-    """What is wrong with the times in the header, if anything.
+    """Why the timestamps in the header are refused; None if they are accepted.
 
-    A time from far away would delete its segment at once, or never (hazard S-17)."""
+    A timestamp far off would delete its segment at once, or never (hazard S-17)."""
     if rules.uses_append_time:
         return "only the broker sets append times" if batch.attributes & APPEND_TIME_BIT else None
     latest, earliest = batch.max_timestamp, batch.base_timestamp
@@ -288,7 +289,7 @@ def _wrong_time(batch: RecordBatch, rules: AppendRules, wall_ms: int) -> str | N
 
 
 def out_of_range(timestamp: int, rules: AppendRules, wall_ms: int) -> str | None:
-    """Why a topic does not take a record of that time, if it does not."""
+    """Why the topic refuses a record with that timestamp; None if it accepts it."""
     if timestamp == NO_TIMESTAMP:
         return None
     if timestamp - wall_ms > rules.timestamp_after_max_ms:
@@ -305,7 +306,7 @@ def out_of_range(timestamp: int, rules: AppendRules, wall_ms: int) -> str | None
 
 
 def _plan(batch: RecordBatch, codec: Codec, rules: AppendRules) -> AppendPlan:
-    # Operators of Flag cost a microsecond each, so the ordinary batch meets none.
+    # Operators of Flag cost a microsecond each, so an ordinary batch needs none.
     look = _FORM if rules.validates else _NOT
     if rules.is_compacted:
         look |= ReadReason.KEYS
@@ -329,7 +330,7 @@ def _plan(batch: RecordBatch, codec: Codec, rules: AppendRules) -> AppendPlan:
 
 
 class AppendTime:
-    """The append times of one partition, which never go back though the wall clock may (S-18)."""
+    """The append times of one partition; they never decrease, unlike the wall clock (S-18)."""
 
     __slots__ = ("_last_ms",)
 

@@ -1,9 +1,9 @@
-"""Which part of which log is worth compacting, and how far it may be touched at all.
+"""Selects the logs to compact, and bounds the part that may be compacted.
 
-Compaction keeps the newest record of every key. It never looks at what may still change: above the
-high watermark a value may be truncated after it has replaced a committed one, above the last stable
-offset nobody knows the outcome (hazard S-21). Only whole segments are cleaned. What survives inside
-is decided in compaction_batches.py.
+Compaction keeps the newest record of every key. It never uses records that may still change: above
+the high watermark a value may be truncated after it has replaced a committed one; above the last
+stable offset the outcome of transactions is unknown (hazard S-21). Only whole segments are cleaned.
+compaction_batches.py decides which records are kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CompactionRules(NamedTuple):
 
     @property
     def has_deadline(self) -> bool:
-        """Whether records must be compacted at some age however few they are (KIP-354)."""
+        """Whether records must be compacted at a certain age, however few they are (KIP-354)."""
         return self.max_compaction_lag_ms < INT64_MAX
 
 
@@ -57,7 +57,7 @@ class Bounds(NamedTuple):
 
 
 class Dirt(NamedTuple):
-    """What is to clean in one log: offsets [first dirty, end), by a rewrite of all before end."""
+    """The work in one log: offsets [first dirty, end), by a rewrite of everything before end."""
 
     first_dirty_offset: int
     end_offset: int
@@ -67,12 +67,12 @@ class Dirt(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Dirty bytes per byte that a run would have to read."""
+        """Dirty bytes per byte that a run has to read."""
         total_bytes = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total_bytes if total_bytes else 0.0
 
     def is_due(self, rules: CompactionRules) -> bool:
-        """Whether a run is worth its work, or promised by now."""
+        """Whether a run is worthwhile by the dirty ratio, or overdue."""
         if self.dirty_bytes == 0:
             return False
         return self.is_overdue or self.ratio > rules.min_cleanable_dirty_ratio
@@ -98,11 +98,11 @@ def end_of_cleanable(
 def survey(
     segments: Sequence[SegmentExtent], rules: CompactionRules, bounds: Bounds, wall_ms: int
 ) -> Dirt:
-    """What there is to clean in a log; segments oldest first, the last one active."""
+    """The work in a log; segments oldest first, the last one active."""
     end_offset = end_of_cleanable(segments, rules, bounds, wall_ms)
     first_dirty = bounds.cleaned_offset
     if not bounds.log_start_offset <= first_dirty <= segments[-1].next_offset:
-        # Cleaned was another log of that name, or nothing that is left.
+        # The cleaned offset is of an earlier log of that name, or below the log start.
         first_dirty = bounds.log_start_offset
     clean_bytes = dirty_bytes = 0
     oldest_dirty = NO_TIMESTAMP
@@ -123,12 +123,12 @@ def survey(
 
 
 def order_of_work(dirt: Dirt) -> tuple[bool, float, int]:
-    """Sorts logs by need: overdue ones last, that is first when reversed, then by ratio."""
+    """Sort key by urgency, to be reversed: overdue logs, then by ratio."""
     return dirt.is_overdue, dirt.ratio, dirt.dirty_bytes
 
 
 class GroupLimits(NamedTuple):
-    """How large a segment may become; the size of an index in entries."""
+    """Limits of a merged segment; the size of an index in entries."""
 
     segment_bytes: int
     index_interval_bytes: int
@@ -138,9 +138,9 @@ class GroupLimits(NamedTuple):
 def group_segments(
     segments: Sequence[SegmentExtent], end_offset: int, limits: GroupLimits
 ) -> list[list[SegmentExtent]]:
-    """Neighbours that together still make one segment, so that cleaned ones do not pile up.
+    """Group neighbours that fit one segment, so that small cleaned ones do not accumulate.
 
-    By their sizes as they are: what a run makes smaller is merged by the next."""
+    Uses their present sizes: segments that shrink in a run are merged by the next one."""
     groups: list[list[SegmentExtent]] = []
     size_bytes = 0
     for segment in segments:

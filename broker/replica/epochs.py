@@ -1,9 +1,9 @@
-"""Where each leader epoch began in this log, and from that where two logs part ways (KIP-101, 279).
+"""The start offsets of leader epochs in a log, and where two logs diverge (KIP-101, 279).
 
-Every batch carries the epoch of the leader that wrote it. A list of (epoch, first offset) is then
-enough to find, without comparing records, the last point at which two replicas agree. The list is
-kept in ``leader-epoch-checkpoint``; whoever calls a method that returns True must write it there
-before anyone may act on the change (hazard R-04).
+Every batch carries the epoch of the leader that wrote it. A list of (epoch, first offset) is enough
+to find the last offset at which two replicas agree, without comparing records. The list is kept in
+``leader-epoch-checkpoint``; after a method has returned True, the caller must write it there before
+the change takes effect (hazard R-04).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class EpochStart(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest known epoch not above the one asked for, and the offset after its last record.
+    """The largest known epoch not above the requested one, and the offset after its last record.
 
-    (-1, -1) when nothing can be said."""
+    (-1, -1) if unknown."""
 
     leader_epoch: int
     end_offset: int
@@ -51,7 +51,9 @@ class Truncation(NamedTuple):
 
 
 class LeaderEpochs:
-    """Owned by the replica's history. Epochs and offsets both increase strictly."""
+    """The leader epochs of one log. Invariant: epochs and offsets both increase strictly.
+
+    Owned by the replica's history."""
 
     __slots__ = ("_epochs", "_starts")
 
@@ -63,7 +65,7 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> list[EpochStart]:
-        """What the checkpoint holds, oldest first."""
+        """The entries for the checkpoint, oldest first."""
         return [EpochStart(*entry) for entry in zip(self._epochs, self._starts, strict=True)]
 
     @property
@@ -72,17 +74,17 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def start_of(self, leader_epoch: int) -> int | None:
-        """Where that very epoch began, if this log knows it."""
+        """The start offset of exactly that epoch; None if this log does not have it."""
         index = bisect_left(self._epochs, leader_epoch)
         if index < len(self._epochs) and self._epochs[index] == leader_epoch:
             return self._starts[index]
         return None
 
     def assign(self, leader_epoch: int, start_offset: int) -> bool:
-        """Note that the epoch began at that offset; True if the list has changed.
+        """Add the epoch with its start offset; True if the list has changed.
 
-        A later entry that contradicts the new one goes: it tells of records that are no longer
-        there. An epoch that is already known keeps its earlier start."""
+        Later entries that contradict the new one are dropped: their records no longer exist. A
+        known epoch keeps its earlier start."""
         assert leader_epoch >= 0
         assert start_offset >= 0
         kept = len(self._epochs)
@@ -97,18 +99,18 @@ class LeaderEpochs:
         return changed
 
     def _precedes(self, index: int, leader_epoch: int, start_offset: int) -> bool:
-        """Whether an entry may stand before (or be) the epoch that begins at that offset."""
+        """Whether an entry may precede (or be) the epoch that begins at that offset."""
         epoch, start = self._epochs[index], self._starts[index]
         return (epoch < leader_epoch and start < start_offset) or (
             epoch == leader_epoch and start <= start_offset
         )
 
     def observe(self, leader_epoch: int, base_offset: int) -> bool:
-        """Note a batch that is in the log; True if the list has changed.
+        """Account for a batch in the log; True if the list has changed.
 
-        A batch that fits changes nothing: a leadership that has written nothing is in the file and
-        in no batch, and reading the log again must not remove it (R-04). One that does not fit
-        wins over the list, whose file may be older than the log after a crash (S-28)."""
+        A batch that fits the list changes nothing: an epoch without batches is only in the file,
+        and replaying the log must not remove it (R-04). A batch that contradicts the list wins,
+        since the file may be older than the log after a crash (S-28)."""
         epochs = self._epochs
         if epochs and epochs[-1] == leader_epoch and self._starts[-1] <= base_offset:
             return False
@@ -116,21 +118,21 @@ class LeaderEpochs:
             return False
         if leader_epoch <= self.latest_epoch:
             known_epoch = self.epoch_at(base_offset)
-            # Before the log start the list says nothing; a batch may reach over it.
+            # The list does not cover offsets before the log start; a batch may reach across it.
             if known_epoch in (leader_epoch, UNDEFINED_EPOCH):
                 return False
         return self.assign(leader_epoch, base_offset)
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch that the record at this offset was written under, -1 if not known."""
+        """The leader epoch of the record at this offset; -1 if unknown."""
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index >= 0 else UNDEFINED_EPOCH
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEnd:
-        """Answer OffsetForLeaderEpoch: the largest epoch <= the asked one, and where it ended.
+        """Answer OffsetForLeaderEpoch: the largest epoch <= the requested one, and its end.
 
-        The epoch being written ends at the log end. One that lies in the future of this log is
-        undefined. One before all that is known ends where knowledge begins."""
+        The latest epoch ends at the log end. A later one is undefined. One before all known epochs
+        ends at the first known start."""
         if leader_epoch == UNDEFINED_EPOCH or leader_epoch > self.latest_epoch:
             return UNDEFINED_END
         index = bisect_right(self._epochs, leader_epoch)
@@ -143,10 +145,10 @@ class LeaderEpochs:
     def divergence(
         self, last_fetched_epoch: int, fetch_offset: int, log_end_offset: int
     ) -> EpochEnd | None:
-        """Where a fetcher's log parts from this one, None if all it has is also here (KIP-595).
+        """Where a fetcher's log diverges from this one; None if it is a prefix (KIP-595).
 
-        The fetcher says that its log ends at ``fetch_offset`` with a record of the given epoch; -1
-        says nothing. An undefined end means that the epoch cannot be judged here."""
+        The fetcher's log ends at ``fetch_offset`` with a record of ``last_fetched_epoch``; -1 if
+        unknown. An undefined end means that this log does not know the epoch."""
         if last_fetched_epoch == UNDEFINED_EPOCH:
             return None
         end = self.end_offset_for(last_fetched_epoch, log_end_offset)
@@ -154,11 +156,11 @@ class LeaderEpochs:
         return None if agrees else end
 
     def truncation_for(self, leader_end: EpochEnd, log_end_offset: int) -> Truncation:
-        """What a follower cuts, given the leader's answer about the follower's own last epoch.
+        """Where a follower truncates, given the leader's answer for the follower's last epoch.
 
-        The leader may never have seen that epoch and answers with an older one (hazard R-03). If
-        the follower does not know that one either, it cuts to the end of the newest epoch below
-        and asks again, until both name the same epoch."""
+        The leader may not know that epoch and answers with an older one (hazard R-03). If the
+        follower does not know that one either, it truncates to the end of the newest epoch below
+        and asks again, until both have the same epoch."""
         assert not leader_end.is_undefined
         limit = min(leader_end.end_offset, log_end_offset)
         own_end = self.end_offset_for(leader_end.leader_epoch, log_end_offset)
@@ -169,19 +171,19 @@ class LeaderEpochs:
         return Truncation(min(limit, own_end.end_offset), is_final=True)
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at or after the new log end; True if there were any.
+        """Drop epochs that begin at or after the new log end; True if there were any.
 
-        One that begins exactly there goes as well: kept, it would contradict what the next leader
-        writes at that offset, and truncation would never converge (hazard S-28)."""
+        An epoch that begins exactly there is dropped as well: it would contradict the records that
+        the next leader writes there, and truncation would never converge (hazard S-28)."""
         kept = bisect_left(self._starts, end_offset)
         changed = kept < len(self._starts)
         del self._epochs[kept:], self._starts[kept:]
         return changed
 
     def truncate_from_start(self, log_start_offset: int) -> bool:
-        """Let the list begin at the new log start; True if it has changed.
+        """Drop epochs before the new log start; True if the list has changed.
 
-        The epoch that the log start lies in stays, now beginning there."""
+        The epoch that contains the log start stays and begins there."""
         index = bisect_right(self._starts, log_start_offset) - 1
         if index < 0 or (index == 0 and self._starts[0] == log_start_offset):
             return False
@@ -190,6 +192,6 @@ class LeaderEpochs:
         return True
 
     def clear(self) -> None:
-        """The log was emptied and starts elsewhere."""
+        """Drop all epochs: the log was emptied and starts elsewhere."""
         self._epochs.clear()
         self._starts.clear()

@@ -1,13 +1,13 @@
-"""Fetch sessions of one broker (KIP-227): who asks again and again says only what has changed.
+"""Fetch sessions of one broker (KIP-227): later requests of a session contain only changes.
 
     id   epoch  the request means
-    any  -1     everything that is asked for is in it; a session of that id ends
-    any   0     the same, and a new session is wanted
-    set  > 0    what is in it differs from before; the answer leaves out what has no news
+    any  -1     the request is complete; a session of that id ends
+    any   0     the request is complete, and a new session is requested
+    set  > 0    the request has changes only; the response leaves out unchanged partitions
 
-Each request of a session has the epoch after the last one's, so a request that was lost or came
-twice is found out, and the client begins again. Ids are drawn at random and belong to whoever began
-the session, so that a stranger's, or one that was evicted, is not continued (hazard N-11).
+Each request of a session has the next epoch, so lost and repeated requests are detected, and the
+client starts a new session. Ids are random and bound to the client that began the session, so that
+another client's or an evicted session is not continued (hazard N-11).
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _EPOCH_MAX = (1 << 31) - 1
-# Kafka's: a session that is not used for so long may go, and one that is younger may stay.
+# As in Kafka: a session unused for longer may be evicted, a younger one is protected.
 EVICTION_MS = 120_000.0
 
 
 class SentOffsets(NamedTuple):
-    """What an answer says of a partition, beside records."""
+    """The offsets of a partition in a response."""
 
     high_watermark: int
     log_start_offset: int
 
 
-# After an error, and before the first answer, everything is news.
+# After an error, and before the first response, everything counts as changed.
 _UNTOLD = SentOffsets(-1, -1)
 
 
 class SessionAsk(NamedTuple):
-    """What a request says about its session, and who says it."""
+    """The session fields of a request, and the client that sent it."""
 
     session_id: int
     session_epoch: int
@@ -55,7 +55,7 @@ class SessionAsk(NamedTuple):
 
     @property
     def continues(self) -> bool:
-        """Whether the request is one of a session that exists."""
+        """Whether the request continues a session."""
         return self.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
 
     @property
@@ -64,7 +64,7 @@ class SessionAsk(NamedTuple):
 
 
 class FetchSession(Generic[Key, Wanted]):
-    """What one client has asked for and was told; owned by the sessions of its broker."""
+    """One client's requested partitions and the offsets sent to it; owned by FetchSessions."""
 
     __slots__ = (
         "_told",
@@ -82,12 +82,12 @@ class FetchSession(Generic[Key, Wanted]):
         assert session_id != NO_SESSION
         self.session_id = session_id
         self.ask = ask
-        # The next request must have this one.
+        # The epoch of the next request.
         self.epoch = INITIAL_EPOCH + 1
         self.created_ms = self.last_used_ms = now_ms
-        # What the wanted ones were made from, as whoever makes them knows it again.
+        # Identifies the metadata that the wanted partitions were resolved with, for the caller.
         self.version: object = None
-        # What the leader remembers of its last answer while the request stays the same.
+        # Cached by the leader from its last response while the request stays the same.
         self.memory: Any = None
         self._wanted: dict[Key, Wanted] = {}
         self._told: dict[Key, SentOffsets] = {}
@@ -97,19 +97,19 @@ class FetchSession(Generic[Key, Wanted]):
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """Who of two has more to lose: followers, then those with many partitions."""
+        """Sort key for eviction: followers rank higher, then sessions with more partitions."""
         return self.ask.is_follower, len(self)
 
     def wanted(self) -> Iterator[Wanted]:
-        """Everything that the client wants now, what had records longest ago first."""
+        """All requested partitions; those whose last records are the oldest come first."""
         return iter(self._wanted.values())
 
     def items(self) -> Iterator[tuple[Key, Wanted]]:
-        """The same with the names that the client uses."""
+        """The same with their keys."""
         return iter(self._wanted.items())
 
     def merge(self, changed: Iterable[tuple[Key, Wanted]], forgotten: Iterable[Key]) -> None:
-        """Take in what a request says: partitions that are new or have other offsets."""
+        """Apply a request: new or changed partitions, and forgotten ones."""
         for key in forgotten:
             self._wanted.pop(key, None)
             self._told.pop(key, None)
@@ -119,22 +119,22 @@ class FetchSession(Generic[Key, Wanted]):
             self.memory = None
 
     def tell(self, key: Key, offsets: SentOffsets, *, has_content: bool, has_failed: bool) -> bool:
-        """Whether the answer must speak of the partition; it is taken for told then.
+        """Whether the response must include the partition; its offsets then count as sent.
 
-        ``has_content``: records, or something else that is not in the offsets."""
+        ``has_content``: the response has records or other data besides the offsets."""
         if key not in self._wanted:
             return False
         news = has_content or has_failed or self._told.get(key, _UNTOLD) != offsets
         if has_content:
-            # To the end, so that the limits of an answer hit another one the next time.
+            # Moved to the end, so that the response limits affect another partition next time.
             self._wanted[key] = self._wanted.pop(key)
-        # The end of an error is news as well.
+        # The end of an error counts as a change, too.
         self._told[key] = _UNTOLD if has_failed else offsets
         return news
 
 
 class FetchSessions(Generic[Key, Wanted]):
-    """Owned by a broker; ``slots`` sessions at most."""
+    """The fetch sessions of a broker, at most ``slots``."""
 
     def __init__(self, slots: int, eviction_ms: float = EVICTION_MS) -> None:
         self._slots = slots
@@ -150,8 +150,9 @@ class FetchSessions(Generic[Key, Wanted]):
     def enter(
         self, ask: SessionAsk, now_ms: float
     ) -> tuple[ErrorCode, FetchSession[Key, Wanted] | None]:
-        """The session that a request continues, None for a full request. An error says that the
-        client must begin again."""
+        """The session that a request continues; None for a full request.
+
+        On an error the client must start a new session."""
         session = self._sessions.get(ask.session_id)
         if session is not None and session.ask.owner != ask.owner:
             session = None
@@ -172,7 +173,7 @@ class FetchSessions(Generic[Key, Wanted]):
     def begin(
         self, session_id: int, ask: SessionAsk, size: int, now_ms: float
     ) -> FetchSession[Key, Wanted] | None:
-        """A new session for that many partitions, None if others have more right to the slots."""
+        """A new session for that many partitions; None if no slot can be freed for it."""
         if size == 0 or session_id in self._sessions or session_id == NO_SESSION:
             return None
         if len(self._sessions) >= self._slots and not self._evict(ask, size, now_ms):
@@ -182,12 +183,13 @@ class FetchSessions(Generic[Key, Wanted]):
         return session
 
     def end(self, session: FetchSession[Key, Wanted]) -> None:
-        """It has nothing left to ask for."""
+        """Remove a session without partitions."""
         self._sessions.pop(session.session_id, None)
 
     def _evict(self, ask: SessionAsk, size: int, now_ms: float) -> bool:
-        """Free a slot: of one that is idle, or old and less worth, or a consumer's for a follower
-        (which would otherwise ask for everything each time, all day long)."""
+        """Free a slot: an idle session, an old one of lower rank, or a consumer's for a follower.
+
+        Without a session, a follower would send full requests all the time."""
         if not self._sessions:
             return False
         victim = min(self._sessions.values(), key=lambda one: one.last_used_ms)

@@ -1,8 +1,8 @@
-"""How one fetch is spread over its partitions, and whether what was read is enough to answer.
+"""Distributes a fetch's bytes over its partitions, and decides whether it must wait.
 
 Partitions are served in the order of the request, each up to its own limit, all up to the limit of
-the request. The first one that has anything gives a whole batch whatever the limits say, or a
-consumer could never pass a batch larger than they are (KIP-74, hazard N-12).
+the request. The first one that has records returns a whole batch regardless of the limits, or a
+consumer could never pass a larger batch (KIP-74, hazard N-12).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 
 
 class Allowance(NamedTuple):
-    """What the next partition may read."""
+    """The read limits of the next partition."""
 
     max_bytes: int
     at_least_one: bool
@@ -34,28 +34,28 @@ class FetchBudget:
         self.readable_bytes = 0
 
     def allow(self, partition_max_bytes: int) -> Allowance:
-        """What a partition with that limit may read now."""
+        """The read limits of a partition with that limit of its own."""
         limit = min(self._left_bytes, max(0, partition_max_bytes))
         return Allowance(limit, at_least_one=self.readable_bytes == 0)
 
     def spend(self, size_bytes: int) -> None:
-        """A partition has read that much; perhaps more than allowed, if it was the first."""
+        """Account for bytes read; the first partition may exceed its allowance."""
         assert size_bytes >= 0
         self.readable_bytes += size_bytes
         self._left_bytes = max(0, self._left_bytes - size_bytes)
 
 
 class FetchProgress(NamedTuple):
-    """One pass over all partitions, summed up."""
+    """The totals of one pass over all partitions."""
 
     partition_count: int
     readable_bytes: int
-    # An error, a diverging epoch, another replica to read from: what the client must hear at once.
+    # An error, a diverging epoch or a preferred replica, which is answered at once.
     has_news: bool
 
 
 def must_wait(progress: FetchProgress, max_wait_ms: int, min_bytes: int) -> bool:
-    """Whether the fetch is to be parked rather than answered with what there is."""
+    """Whether the fetch is parked instead of answered with what was read."""
     return (
         max_wait_ms > 0
         and progress.partition_count > 0
@@ -65,7 +65,7 @@ def must_wait(progress: FetchProgress, max_wait_ms: int, min_bytes: int) -> bool
 
 
 def rotated(items: Sequence[Item], start: int) -> list[Item]:
-    """The items beginning with another one, so that no partition is always the one left out."""
+    """The items rotated to begin at another one, so that no partition always misses out."""
     if not items:
         return []
     first = start % len(items)

@@ -1,7 +1,8 @@
-"""What a replica knows from its log alone: producers, transactions, leader epochs.
+"""A replica's state that is derived from its log: producers, transactions, leader epochs.
 
-The same for leader, follower and recovery, so that whoever takes over knows what the one before
-knew. The log feeds it while loading and truncating; whoever appends feeds it after each append.
+It is the same on leader and follower and after recovery, so that a new leader knows what the
+previous one knew. The log feeds it while loading and truncating; the partition feeds it after each
+append.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaHistory:
-    """Owned by one replica; handed to its log as the observer."""
+    """Owned by one replica, and passed to its log as the observer."""
 
     __slots__ = ("epochs", "producers")
 
@@ -29,11 +30,11 @@ class ReplicaHistory:
         self.producers = ProducerTable()
 
     def reset(self) -> None:
-        """Forget producers and transactions; the log is about to be told from its start."""
+        """Forget producers and transactions; the batches from the log start will follow."""
         self.producers.clear()
 
     def load_snapshot(self, snapshot: bytes) -> bool:
-        """Take over saved producers; False if they are spoiled, and nothing has changed then."""
+        """Load saved producers; False if they are corrupt, and then nothing has changed."""
         try:
             self.producers.load(snapshot)
         except CorruptLogError:
@@ -46,16 +47,16 @@ class ReplicaHistory:
 
     @property
     def has_seen_markers(self) -> bool:
-        """Whether a producer that is known here has ended a transaction."""
+        """Whether any known producer has ended a transaction."""
         return self.producers.has_seen_markers
 
     @property
     def settled_offset(self) -> int:
-        """The high watermark, or a little less: who reads from there on misses no open end."""
+        """The high watermark or a little less; all unsettled transaction ends are behind it."""
         return self.producers.transactions.settled_offset
 
     def load_leader_epochs(self, entries: Sequence[tuple[int, int]]) -> None:
-        """Take over the saved entries of ``leader-epoch-checkpoint``."""
+        """Load the saved entries of ``leader-epoch-checkpoint``."""
         self.epochs = LeaderEpochs(entries)
 
     def leader_epochs(self) -> Sequence[tuple[int, int]]:
@@ -63,7 +64,7 @@ class ReplicaHistory:
         return self.epochs.entries
 
     def observe(self, batch: RecordBatch) -> tuple[int, int, int, int] | None:
-        """Account for a batch that is in the log, once or more often.
+        """Account for a batch in the log; it may have been observed before.
 
         Returns the entry that an abort marker adds to the transaction index: producer id, first
         offset, the marker's offset, last stable offset after it."""
@@ -76,9 +77,9 @@ class ReplicaHistory:
         return done.producer_id, done.first_offset, done.last_offset, done.last_stable_offset
 
     def truncated(self, log_end_offset: int) -> None:
-        """The log ends there now. Producers are told again by the log (hazard T-07)."""
+        """Drop later leader epochs. The log replays the producers (hazard T-07)."""
         self.epochs.truncate_from_end(log_end_offset)
 
     def log_start_moved(self, log_start_offset: int) -> None:
-        """Older records are gone; what producers have done with them is kept (hazard T-06)."""
+        """Drop earlier leader epochs; the producers of deleted records are kept (hazard T-06)."""
         self.epochs.truncate_from_start(log_start_offset)

@@ -1,13 +1,13 @@
-"""The in-sync set of one partition, with the change that may be on its way to the store.
+"""The in-sync replicas of one partition, and the pending change that the store may apply.
 
     state            HW and acks count          min.insync counts     may propose
     committed        committed                  committed             yes
     expand pending   committed + new member     committed             no
     shrink pending   committed                  committed - leaving   no
 
-A change is in force nowhere until its answer has come, and may be in force everywhere already.
-So the watermark waits for whoever may be a member (maximal ISR), and min.insync.replicas trusts
-only those who are one either way (hazards R-12, R-13; KIP-497).
+Until the store answers, a change may or may not be in force. So the watermark waits for all
+possible members (maximal ISR), and min.insync.replicas counts only the certain ones (hazards R-12,
+R-13; KIP-497).
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
 
 class IsrChange(NamedTuple):
-    """A proposal for the store: replace the state whose version is ``partition_epoch``.
+    """A proposal to the store: replace the state with the version ``partition_epoch``.
 
-    ``added`` are (node id, broker epoch) of those who were not members; the store must refuse the
-    change if one of them has another incarnation by then (KIP-903). Compared by identity: each
-    proposal is its own token."""
+    ``added`` are (node id, broker epoch) of new members; the store must refuse the change if one of
+    them has another broker epoch by then (KIP-903). Proposals are compared by identity."""
 
     isr: tuple[int, ...]
     added: tuple[tuple[int, int], ...]
@@ -36,18 +35,18 @@ class IsrChange(NamedTuple):
 
 
 class ChangeOutcome(Enum):
-    """What became of a proposal."""
+    """The outcome of a proposal."""
 
-    # It is the stored state now.
+    # The store has applied it.
     APPLIED = auto()
-    # It is certain that it was not applied and never will be.
+    # It was not applied and never will be.
     REFUSED = auto()
-    # The answer was lost; it may have been applied, or may yet be.
+    # The answer was lost; it may have been or may still be applied.
     UNKNOWN = auto()
 
 
 class InSyncSet:
-    """Owned by a replica that leads, for one leader epoch; a new epoch makes a new one."""
+    """The ISR as the leader knows it; owned by a leading replica for one leader epoch."""
 
     __slots__ = ("committed", "eligible_leaders", "partition_epoch", "pending")
 
@@ -65,20 +64,21 @@ class InSyncSet:
 
     @property
     def maximal(self) -> tuple[int, ...]:
-        """Everybody who is or may already be a member; the watermark waits for all of them."""
+        """All replicas that are or may be members; the watermark waits for them."""
         if self.pending is None:
             return self.committed
         return _union(self.committed, self.pending.isr)
 
     @property
     def certain(self) -> tuple[int, ...]:
-        """Those who are members whatever becomes of the pending change; min.insync counts them."""
+        """The members regardless of the pending change; min.insync.replicas counts them."""
         if self.pending is None:
             return self.committed
         return tuple(node for node in self.committed if node in self.pending.isr)
 
     def differs(self, isr: tuple[int, ...], min_insync: int) -> bool:
-        """Whether the ISR, or who is eligible beside it, would not be as they are stored."""
+        """Whether the ISR, or the eligible leaders that follow from it, differ from the stored
+        ones."""
         known = self.eligible_leaders
         return isr != self.committed or known != eligible_after(isr, known, isr, min_insync)
 
@@ -89,7 +89,7 @@ class InSyncSet:
         leader_epoch: int,
         min_insync: int,
     ) -> IsrChange:
-        """Begin a change; there must be none on its way."""
+        """Begin a change; there must be none pending."""
         assert self.pending is None
         target = tuple(isr)
         assert target
@@ -106,17 +106,17 @@ class InSyncSet:
     def on_answer(
         self, change: IsrChange, outcome: ChangeOutcome, partition_epoch: int | None = None
     ) -> bool:
-        """Take the answer to a proposal; True if the sets have changed.
+        """Handle the answer to a proposal; True if the sets have changed.
 
-        An unknown outcome leaves it pending: going back to the old set, or forward to the new one,
-        is a bet (hazard R-13). ``partition_epoch`` is the version that the change created."""
+        An unknown outcome leaves it pending: neither the old nor the new set is safe to assume
+        (hazard R-13). ``partition_epoch`` is the version that the change created."""
         if change is not self.pending or outcome is ChangeOutcome.UNKNOWN:
             return False
         self.pending = None
         if outcome is ChangeOutcome.APPLIED:
             assert partition_epoch is not None
             assert partition_epoch > change.partition_epoch
-            # A push from the controller may have told us more than this already.
+            # A LeaderAndIsr from the controller may be newer already.
             if partition_epoch > self.partition_epoch:
                 self.committed = change.isr
                 self.eligible_leaders = change.eligible_leaders
@@ -126,11 +126,10 @@ class InSyncSet:
     def on_stored(
         self, isr: Iterable[int], partition_epoch: int, eligible_leaders: Iterable[int] = ()
     ) -> bool:
-        """Learn the stored state of this same leader epoch; True if the sets have changed.
+        """Take over the stored state of this leader epoch; True if the sets have changed.
 
-        Accepted only if it is later than what is known. The change on its way stays on its way
-        until its own answer comes: it may be what made this version, or be landing behind it
-        (hazard R-14)."""
+        Accepted only if it is newer. A pending change stays pending until its own answer comes: it
+        may have created this version, or be applied after it (hazard R-14)."""
         if partition_epoch <= self.partition_epoch:
             return False
         self.committed = tuple(isr)
@@ -142,10 +141,11 @@ class InSyncSet:
 def eligible_after(
     isr: tuple[int, ...], eligible: tuple[int, ...], new_isr: tuple[int, ...], min_insync: int
 ) -> tuple[int, ...]:
-    """The eligible leaders to be stored with a new ISR (KIP-966).
+    """The eligible leaders to store with a new ISR (KIP-966).
 
-    Below min.insync the watermark stands still, so those who leave then hold everything that was
-    ever acknowledged, and stay eligible until enough are in sync again (hazard R-21)."""
+    Below min.insync.replicas the watermark does not move, so replicas that leave then have
+    everything that was acknowledged, and stay eligible until enough are in sync again (hazard
+    R-21)."""
     if len(new_isr) >= min_insync:
         return ()
     return tuple(node for node in _union(eligible, isr) if node not in new_isr)

@@ -1,7 +1,7 @@
-"""The part of a replica that exists while it leads: its followers and the in-sync set.
+"""The state of a replica while it leads: its followers and the in-sync set.
 
-Lives for one leader epoch. Everything it knows of followers was said in this epoch, so nothing
-from an older lineage can raise the watermark (hazard R-10).
+It lasts for one leader epoch. All follower state is from fetches in this epoch, so nothing from an
+older lineage can raise the watermark (hazard R-10).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.protocol.data_classes import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PartitionLeadership:
-    """What the controller says about one partition (the state znode and the assignment).
+    """One partition's state as sent by the controller (the state znode and the assignment).
 
     ``leader`` is -1 while there is none. ``partition_epoch`` is the version of the state, and
     ``controller_epoch`` that of the controller that chose the leader."""
@@ -29,23 +29,23 @@ class PartitionLeadership:
     controller_epoch: int = 0
 
     def can_spare(self, node_id: int) -> bool:
-        """Whether others lead, and have all that was committed without what that broker has."""
+        """Whether there is a leader and the broker is neither in the ISR nor an eligible leader."""
         return self.leader >= 0 and node_id not in (*self.isr, *self.eligible_leaders)
 
 
 @dataclass(slots=True)
 class ReplicaLimits:
-    """Configuration of a topic as its replicas need it; changed in place by whoever owns it."""
+    """A topic's settings for its replicas; the partition's owner updates them in place."""
 
     min_insync_replicas: int = 1
     lag_time_max_ms: float = 10_000
     unclean_leader_election: bool = False
-    # Whether the leader's own copy counts from its flush on (``ottla.flush.before.ack``).
+    # Whether the leader's own copy counts only when flushed (``ottla.flush.before.ack``).
     counts_flushed: bool = False
 
 
 class Leading:
-    """Owned by the replica that leads."""
+    """Followers and in-sync set of one leader epoch; owned by the leading replica."""
 
     __slots__ = (
         "_limits",
@@ -78,20 +78,20 @@ class Leading:
             leadership.isr, leadership.partition_epoch, leadership.eligible_leaders
         )
         self.followers: dict[int, FollowerProgress] = {}
-        # Transactions that somebody wants to begin here.
+        # Transactions that producers want to begin here.
         self.verifications = Verifications()
-        # Followers that were told of a lower watermark than this are to be told at once; so is who
-        # was told nothing in this epoch.
+        # Followers that were sent a lower watermark than this, or none in this epoch, are answered
+        # at once.
         self.watermark_due = 0
-        # How many certainly are in sync, this one included. Asked with every append.
+        # The number of replicas certainly in sync, with this one. Read at every append.
         self.insync_count = 0
-        # Whether the watermark is held by anybody else: an append alone cannot move it then.
+        # Whether the watermark waits for other replicas: an append alone cannot move it then.
         self.waits_for_followers = False
         self._follow(now_ms)
         self._count()
 
     def update(self, leadership: PartitionLeadership, now_ms: float) -> bool:
-        """Merge what the controller says later within the same leader epoch; True if it is news."""
+        """Apply a later state of the same leader epoch; True if it was newer."""
         assert leadership.leader_epoch == self.leadership.leader_epoch
         members = self.in_sync.committed
         news = self.in_sync.on_stored(
@@ -102,7 +102,7 @@ class Leading:
             self._follow(now_ms)
             for node_id, follower in self.followers.items():
                 if node_id in members and node_id not in leadership.isr:
-                    # Gone or going: only what it asks from now on may bring it back (R-24).
+                    # It may have shut down: only its fetches from now on may bring it back (R-24).
                     follower.forget()
             self._count()
         return news
@@ -121,20 +121,21 @@ class Leading:
         """Whether no other replica is or may be in sync."""
         return self.in_sync.maximal == (self._node_id,)
 
-    # ---- who could have been elected instead ----
+    # ---- possible other leaders ----
 
     @property
     def rivals(self) -> tuple[int, ...]:
-        """Whom a controller could have made leader after this one without its hearing of it: the
-        maximal ISR and the eligible leaders (KIP-966). Where unclean elections are allowed and
-        nobody else is in sync, every replica."""
+        """The brokers that the controller may have elected without this leader's knowledge.
+
+        These are the maximal ISR and the eligible leaders (KIP-966); with unclean elections, and no
+        other replica in sync, all replicas."""
         electable = self._electable()
         if self.is_alone and self._limits.unclean_leader_election:
             electable.update(self.leadership.replicas)
         return tuple(sorted(electable - {self._node_id}))
 
     def _electable(self) -> set[int]:
-        """Who may be made leader without any loss, this one among them."""
+        """The brokers that may be elected without data loss, this one included."""
         in_sync = self.in_sync
         electable = {*in_sync.maximal, *in_sync.eligible_leaders}
         if in_sync.pending is not None:
@@ -142,16 +143,17 @@ class Leading:
         return electable
 
     def greet(self) -> None:
-        """A question waits for the rivals: have what they wait for here answered."""
+        """Answer the waiting fetches of the rivals at once, since a read barrier needs their next
+        one."""
         for node_id in self.rivals:
             follower = self.followers.get(node_id)
             if follower is not None:
                 follower.hurry()
 
     def is_proven_since(self, question: int) -> bool:
-        """Whether every rival has shown that it followed after that question had come.
+        """Whether every rival has proved that it followed after that question.
 
-        One that is not among the replicas, as far as this leader knows, can show nothing."""
+        A rival that is not among the known replicas cannot prove anything."""
         return all(
             (follower := self.followers.get(node_id)) is not None
             and follower.proven_question >= question
@@ -159,8 +161,9 @@ class Leading:
         )
 
     def is_forgotten_before(self, offset: int) -> bool:
-        """Whether everybody who may lead next without a loss has shown that its log starts at that
-        offset or behind it; those of whom nothing is known have not."""
+        """Whether the logs of all electable brokers start at or after the offset.
+
+        A follower that has not fetched in this epoch counts as one whose log does not."""
         return all(
             (follower := self.followers.get(node_id)) is not None
             and follower.log_start_offset >= offset
@@ -177,33 +180,32 @@ class Leading:
 
     @property
     def may_commit(self) -> bool:
-        """Whether enough are in sync for the watermark to move (hazards R-18, R-21).
+        """Whether enough replicas are in sync for the watermark to move (hazards R-18, R-21).
 
-        Not while anybody outside could be elected who may lack what is acknowledged from now on: a
-        minimum that was lowered counts when the store has forgotten those."""
+        Not while a replica outside the ISR is eligible: it could be elected and lack later records.
+        So a lowered minimum takes effect when the store has removed the eligible leaders."""
         if self.in_sync.eligible_leaders:
             return False
         return not self.is_under_min_insync
 
     @property
     def is_under_min_insync(self) -> bool:
-        """Whether fewer replicas are certainly in sync than acks=all needs."""
-        # The effective minimum is never above the configured one: nearly always that says it all.
+        """Whether fewer replicas are certainly in sync than acks=all requires."""
+        # The effective minimum is at most the configured one, so the cheap comparison comes first.
         count = self.insync_count
         return count < self._limits.min_insync_replicas and count < self.min_insync
 
     @property
     def min_insync(self) -> int:
-        """How many replicas acks=all needs in sync: ``min.insync.replicas``, or all replicas where
-        the partition has fewer than that."""
+        """How many replicas acks=all requires in sync: at most the replication factor."""
         limits, leadership = self._limits, self.leadership
         return effective_min_insync(limits.min_insync_replicas, len(leadership.replicas))
 
     def counted_ends(self, log_end_offset: int, now_ms: float) -> list[int]:
-        """The log ends that the watermark may not pass: of the maximal ISR, and of joiners.
+        """The log end offsets that bound the watermark: those of the maximal ISR and of joiners.
 
-        A follower outside that keeps up is waited for as well. Otherwise a busy leader, alone in
-        its ISR, would always be ahead of it, and it could never join."""
+        The watermark also waits for a follower outside the ISR that keeps up. Otherwise a busy
+        leader, alone in its ISR, would always be ahead of it, and it could never join."""
         if not self.followers:
             return []
         maximal = self.in_sync.maximal
@@ -218,10 +220,10 @@ class Leading:
         ]
 
     def may_join(self, node_id: int, high_watermark: int) -> bool:
-        """Whether a follower holds all that was ever acknowledged.
+        """Whether a follower has everything that was ever acknowledged.
 
-        The watermark of a new leader may lag behind that of the old one, so the start of the
-        leader's own epoch counts too: all before it may have been committed (hazard R-11)."""
+        The watermark of a new leader may lag behind the old one's, so the start of the leader's
+        epoch counts, too: everything before it may have been committed (hazard R-11)."""
         follower = self.followers.get(node_id)
         return (
             follower is not None
@@ -230,7 +232,7 @@ class Leading:
         )
 
     def owes_news(self, node_id: int) -> bool:
-        """Whether a follower has waited long enough for what it was not told yet."""
+        """Whether a follower must be sent the watermark at once."""
         follower = self.followers.get(node_id)
         return follower is not None and follower.told_watermark < self.watermark_due
 
@@ -241,12 +243,12 @@ class Leading:
         now_ms: float,
         asking: int | None = None,
     ) -> IsrChange | None:
-        """The next change of the ISR, if one is due and none is on its way.
+        """The next ISR change; None if none is due or one is pending.
 
-        ``asking`` is the follower whose fetch is being handled, if there is one and if its broker
-        is registered (R-24). No other one may join: what a follower fetched earlier says nothing
-        about whether it still does, and the watermark of a leader with too few in sync stands
-        still, so one that was cut off would go in and out for ever (R-17)."""
+        ``asking`` is the follower whose fetch is being handled, if its broker is registered (R-24).
+        Only it may join: an earlier fetch does not prove that a follower still fetches, and while
+        too few are in sync the watermark does not move, so a follower that was cut off would join
+        and leave for ever (R-17)."""
         if self.in_sync.pending is not None:
             return None
         staying = tuple(
@@ -256,7 +258,7 @@ class Leading:
         )
         joining: tuple[tuple[int, int], ...] = ()
         if asking is not None and self.may_join(asking, high_watermark):
-            # The store refuses another incarnation than the one that asked (R-22).
+            # The store refuses another broker epoch than that of the fetch (R-22).
             joining = ((asking, self.followers[asking].broker_epoch),)
         target = staying + tuple(node for node, _ in joining)
         if not self.in_sync.differs(target, self.min_insync):
@@ -270,9 +272,9 @@ class Leading:
     def on_answer(
         self, change: IsrChange, outcome: ChangeOutcome, partition_epoch: int | None = None
     ) -> bool:
-        """Take the store's answer to a proposal; True if the in-sync set has changed.
+        """Handle the store's answer to a proposal; True if the in-sync set has changed.
 
-        The watermark may move then: ask the replica to look."""
+        The watermark may move then: the caller must update it."""
         changed = self.in_sync.on_answer(change, outcome, partition_epoch)
         if changed:
             self._count()

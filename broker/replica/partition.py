@@ -1,4 +1,4 @@
-"""One replica of one partition: its role, its epochs, and what may be appended and read.
+"""One replica of one partition: its role and epochs, and its rules for appends and reads.
 
     role        append          consumers read to           high watermark
     leader      yes             high watermark, or          minimum over the maximal ISR; never
@@ -7,9 +7,9 @@
                 leader only                                 log
     none        no              nothing                     stays
 
-A replica that is alone is an ISR of one through the very same code. Whatever happens, log start <=
-high watermark <= log end (hazard R-26). Nothing here does I/O: the caller appends first and then
-says so, with nothing in between.
+A single replica is an ISR of one, with the same code. Invariant: log start <= high watermark <= log
+end (hazard R-26). Nothing here does I/O: the caller appends and then reports it, with no await in
+between.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 ACKS_ALL = -1
 NO_EPOCH = -1
-# Looked up once: reading a member of an enumeration costs as much as a call.
+# Bound once: reading an enumeration's member costs as much as a call.
 _NONE = ErrorCode.NONE
 
 
 class FetchVerdict(NamedTuple):
-    """Whether a fetch may read. With ``diverging`` set it gets that instead of records."""
+    """Whether a fetch may read; if ``diverging`` is set, it is returned instead of records."""
 
     error: ErrorCode = ErrorCode.NONE
     diverging: EpochEnd | None = None
     watermark_moved: bool = False
-    # The follower could be in the ISR and is not: propose a change.
+    # The follower may join the ISR: propose a change.
     may_join: bool = False
 
     @property
@@ -51,7 +51,7 @@ GOOD = FetchVerdict()
 
 
 class Replica:
-    """Owned by the partition's runtime, which is the only writer of its log."""
+    """One replica; owned by the partition, which is the only writer of its log."""
 
     def __init__(
         self, node_id: int, history: ReplicaHistory, limits: ReplicaLimits, bounds: LogBounds
@@ -61,18 +61,18 @@ class Replica:
         self.limits = limits
         self.role = Role.NONE
         self.leader_epoch = NO_EPOCH
-        # The first epoch of the leadership that has gone on here without a break.
+        # The first epoch of the present uninterrupted leadership.
         self.led_since = NO_EPOCH
         self.leadership: PartitionLeadership | None = None
         self.leading: Leading | None = None
         self.log_start_offset = bounds.log_start_offset
         self.log_end_offset = bounds.log_end_offset
-        # Known to be on the disk; looked at only where flushes count.
+        # Known to be flushed; used only where ``counts_flushed`` is set.
         self.flushed_offset = bounds.log_start_offset
         self.high_watermark = bounds.log_start_offset
-        # A lost checkpoint means the log start, never the log end: what was not known to be
-        # committed must not become so by forgetting (hazard R-26). Of a log that was in use since
-        # then the history knows more, and has forgotten which transactions ended below that.
+        # A lost checkpoint means the log start, never the log end: losing it must not make records
+        # committed (hazard R-26). For a log that was in use since, the history has a later
+        # watermark, and no longer knows which transactions ended below it.
         known = max(bounds.high_watermark or 0, history.settled_offset)
         self._set_watermark(
             clamped_watermark(known, bounds.log_start_offset, bounds.log_end_offset)
@@ -85,13 +85,14 @@ class Replica:
         return self.leading is not None
 
     def leads_since(self, leader_epoch: int) -> bool:
-        """Whether this replica leads, and certainly no other has since that epoch began: it is the
-        present one, or the one before and was led here, too."""
+        """Whether this replica has certainly been the only leader since that epoch began.
+
+        True for the present epoch, and for the one before if it was led here, too."""
         is_next = self.led_since <= leader_epoch and self.leader_epoch - leader_epoch <= 1
         return self.leading is not None and is_next
 
     def follows(self, leader_epoch: int) -> bool:
-        """Whether what a leader of that epoch has said may still change this log (R-06)."""
+        """Whether a response from the leader of that epoch may still change this log (R-06)."""
         return self.role is Role.FOLLOWER and leader_epoch == self.leader_epoch
 
     @property
@@ -101,7 +102,7 @@ class Replica:
         return max(stable, self.log_start_offset)
 
     def become_leader(self, leadership: PartitionLeadership, now_ms: float) -> RoleChange:
-        """Lead from the log end on, or merge what is new about an epoch that is led already."""
+        """Lead from the log end on, or apply a newer state of the present epoch."""
         assert leadership.leader == self.node_id
         if _is_stale(self, leadership):
             return RoleChange(ErrorCode.STALE_CONTROLLER_EPOCH)
@@ -120,10 +121,10 @@ class Replica:
         return RoleChange(is_new_epoch=True, watermark_moved=self.maybe_raise_watermark(now_ms))
 
     def become_follower(self, leadership: PartitionLeadership) -> RoleChange:
-        """Follow whoever leads, or nobody while leader is -1.
+        """Follow the leader, or wait for one while leader is -1.
 
-        Nothing is truncated here: what to cut is for the leader's epochs to say and never for the
-        own watermark, which may lag behind what was acknowledged (hazard R-01)."""
+        Nothing is truncated here: the leader's epochs decide where to truncate, never the replica's
+        watermark, which may lag behind what was acknowledged (hazard R-01)."""
         assert leadership.leader != self.node_id
         if _is_stale(self, leadership):
             return RoleChange(ErrorCode.STALE_CONTROLLER_EPOCH)
@@ -136,7 +137,7 @@ class Replica:
         return RoleChange(is_new_epoch=True)
 
     def resign(self) -> None:
-        """Have no role until the controller gives one; epochs stay known."""
+        """Give up the role until the controller assigns one; the epochs are kept."""
         self.role = Role.NONE
         self.leadership = None
         self.leading = None
@@ -150,7 +151,7 @@ class Replica:
     def check_leader_epoch(
         self, current_leader_epoch: int, *, require_leader: bool = True
     ) -> ErrorCode:
-        """Fence a request by the epoch its sender believes in; -1 believes nothing (KIP-320)."""
+        """Fence a request by the leader epoch of its sender; -1 if it has none (KIP-320)."""
         if self.role is Role.NONE:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if current_leader_epoch != NO_EPOCH:
@@ -165,10 +166,11 @@ class Replica:
     # ---- writing ----
 
     def can_append(self, required_acks: int, *, has_lease: bool = True) -> ErrorCode:
-        """Whether a produce with these acks may be written; nothing is written on an error.
+        """Whether a produce with these acks may be appended; nothing is appended on an error.
 
-        Without proof that the store still knows this leader, only what cannot be lost silently is
-        accepted: acks=all, unless an unclean election may pass over it (hazard R-19)."""
+        Without a lease, which proves that this broker is still registered, only writes that cannot
+        be lost silently are accepted: acks=all, unless an unclean election could lose them (hazard
+        R-19)."""
         leading = self.leading
         if leading is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -185,13 +187,13 @@ class Replica:
         return _NONE
 
     def on_appended(self, log_end_offset: int, now_ms: float) -> bool:
-        """The leader's log ends there now; True if the high watermark has moved."""
+        """The leader has appended up to that offset; True if the high watermark has moved."""
         leading = self.leading
         assert leading is not None
         assert log_end_offset > self.log_end_offset
         self.log_end_offset = log_end_offset
         if leading.waits_for_followers:
-            # Those who hold the watermark hold it still.
+            # The watermark still waits for the followers.
             return False
         if (
             leading.followers
@@ -200,25 +202,25 @@ class Replica:
             or self.limits.counts_flushed
         ):
             return self.maybe_raise_watermark(now_ms)
-        # Nobody else counts: what is written is committed.
+        # There is no other replica in sync: what is written is committed.
         self.high_watermark = log_end_offset
         return True
 
     def on_flushed(self, offset: int, now_ms: float) -> bool:
-        """All before the offset is on the disk; True if the high watermark has moved.
+        """The log is flushed up to the offset; True if the high watermark has moved.
 
-        Followers flush before they say what they have. Were the leader's own copy counted
-        earlier, a power cut of all could take what consumers have read."""
+        Followers flush before they acknowledge. If the leader's own copy counted earlier, a power
+        cut of all brokers could lose records that consumers have read."""
         self.flushed_offset = min(offset, self.log_end_offset)
         return self.maybe_raise_watermark(now_ms)
 
     def on_replicated(
         self, log_end_offset: int, leader_high_watermark: int, leader_epoch: int
     ) -> bool:
-        """A follower has appended what it fetched; True if the high watermark has moved.
+        """This follower has appended what it fetched; True if the high watermark has moved.
 
-        Of an answer that carried a diverging epoch nothing but the truncation may be used, so it
-        does not come here (hazard R-08). One from an older epoch is dropped (R-06)."""
+        Of a response with a diverging epoch only the truncation may be used, so it must not get
+        here (hazard R-08). A response from an older epoch is dropped (R-06)."""
         if not self.follows(leader_epoch):
             return False
         assert log_end_offset >= self.log_end_offset
@@ -227,9 +229,10 @@ class Replica:
         return self._set_watermark(max(known, self.high_watermark))
 
     def on_cut(self, log_start_offset: int, log_end_offset: int) -> bool:
-        """The log lost records at its start, its end, or all; True if the watermark has moved.
+        """Records at the start or end of the log were removed; True if the watermark has moved.
 
-        Only a follower's log is cut at its end, since what a leader wrote may have been read."""
+        Only a follower's log is cut at its end, since consumers may have read a leader's
+        records."""
         assert self.leading is None or log_end_offset == self.log_end_offset
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
@@ -239,16 +242,16 @@ class Replica:
         )
 
     def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
-        """The outcome of an append that has to be replicated up to ``required_offset``.
+        """The outcome of an append that must be replicated up to ``required_offset``.
 
-        None while it is open. An error never says that the records are not there: they are, and
-        may yet be committed (hazard R-20). ``leader_epoch`` is that of the append.
+        None while it is open. An error never means that the records are not stored: they are, and
+        may still be committed (hazard R-20). ``leader_epoch`` is that of the append.
 
-        The controller raises the epoch whenever it takes a follower out of the ISR. As long as this
-        replica has led ever since the append, in whatever epochs, its log was not cut, and the
-        records are committed when the high watermark has passed them. Once it has followed, or has
-        no role, other records may stand at that offset, and only the next leader knows: clients
-        take NOT_LEADER_OR_FOLLOWER for "not stored", so it is REQUEST_TIMED_OUT."""
+        The controller raises the epoch whenever it removes a follower from the ISR. While this
+        replica has led ever since the append, in any epochs, its log was not truncated, and the
+        records are committed when the high watermark has passed them. After it has followed or lost
+        its role, other records may be at that offset, and only the next leader knows: clients take
+        NOT_LEADER_OR_FOLLOWER for "not stored", so the error is REQUEST_TIMED_OUT."""
         if self.leading is None or leader_epoch < self.led_since:
             return ErrorCode.REQUEST_TIMED_OUT
         if self.high_watermark >= required_offset:
@@ -258,9 +261,10 @@ class Replica:
         return None
 
     def maybe_raise_watermark(self, now_ms: float) -> bool:
-        """Look whether more is committed by now; True if the high watermark has moved.
+        """Raise the high watermark if more is committed; True if it has moved.
 
-        Called here after all that can move it; from outside when time passes or limits change."""
+        Called here after every event that can move it; by the caller when time passes or limits
+        change."""
         leading = self.leading
         if leading is None or not leading.may_commit:
             return False
@@ -288,7 +292,7 @@ class Replica:
     # ---- reading ----
 
     def upper_bound(self, isolation: FetchIsolation) -> int:
-        """The first offset that a reader of this kind may not see."""
+        """The first offset that a reader with this isolation must not see."""
         if isolation is FetchIsolation.LOG_END:
             return self.log_end_offset
         if isolation is FetchIsolation.READ_COMMITTED:
@@ -296,9 +300,10 @@ class Replica:
         return self.high_watermark
 
     def check_offsets_known(self) -> ErrorCode:
-        """Whether ListOffsets may answer clients: a new leader's watermark may still lag.
+        """Whether ListOffsets may answer clients; a new leader's watermark may still lag.
 
-        Going by it, a consumer would believe that records it has read do not exist (KIP-207)."""
+        From a lagging watermark a consumer would conclude that records it has read do not exist
+        (KIP-207)."""
         if self.leading is not None and self.high_watermark < self.leading.epoch_start_offset:
             return ErrorCode.OFFSET_NOT_AVAILABLE
         return ErrorCode.NONE
@@ -311,10 +316,10 @@ class Replica:
         *,
         require_leader: bool = True,
     ) -> FetchVerdict:
-        """Whether somebody whose log (or position) ends at that offset may read on from it.
+        """Whether a fetcher whose log or position ends at that offset may read from it.
 
-        Consumers may be allowed to read from followers, which lag behind what was read elsewhere:
-        of what one does not know yet it does not say that it does not exist (KIP-392)."""
+        Consumers may read from followers, which lag: for an offset that a follower does not have
+        yet, the error is OFFSET_NOT_AVAILABLE, not OFFSET_OUT_OF_RANGE (KIP-392)."""
         error = self.check_leader_epoch(current_leader_epoch, require_leader=require_leader)
         if error != ErrorCode.NONE:
             return FetchVerdict(error)
@@ -332,17 +337,17 @@ class Replica:
         return GOOD
 
     def on_follower_fetch(self, fetch: FollowerFetch, now_ms: float) -> FetchVerdict:
-        """A follower asks for what comes after its log, and thereby acknowledges all before.
+        """Handle a follower's fetch, which acknowledges all records before its offset.
 
-        Counted only after epoch, incarnation and lineage have been found right (hazard R-09)."""
+        Counted only after epoch, broker epoch and lineage were verified (hazard R-09)."""
         verdict = self.judge_fetch(
             fetch.fetch_offset, fetch.current_leader_epoch, fetch.last_fetched_epoch
         )
         leading = self.leading
         follower = None if leading is None else leading.followers.get(fetch.node_id)
         if follower is None and leading is not None and verdict.error in _OF_ASSIGNED_REPLICAS:
-            # It may know of an assignment that has not reached this leader yet, if it says in which
-            # epoch it follows.
+            # If it sends its epoch, it may know of an assignment that has not reached this leader
+            # yet.
             if fetch.current_leader_epoch == NO_EPOCH:
                 return FetchVerdict(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return FetchVerdict(ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -361,16 +366,16 @@ class Replica:
         )
 
 
-# What a leader says of offsets is for the replicas of its partition.
+# Verdicts that only replicas of the partition may receive.
 _OF_ASSIGNED_REPLICAS = (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
 def _is_stale(replica: Replica, leadership: PartitionLeadership) -> bool:
-    """Whether the controller's word is older than what the replica or its log has heard."""
+    """Whether the controller's state is older than that of the replica or its log."""
     if leadership.leader_epoch < max(replica.leader_epoch, replica.history.epochs.latest_epoch):
         return True
     current = replica.leadership
-    # One epoch has one leader; a second one named for it is a late or mistaken word.
+    # An epoch has one leader; a state with another one is late or wrong.
     return (
         current is not None
         and leadership.leader_epoch == replica.leader_epoch

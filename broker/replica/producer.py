@@ -1,4 +1,4 @@
-"""What one producer has written to one partition, and the verdict on its next batch (KIP-98, 185).
+"""The state of one producer in one partition, and the check of its next batch (KIP-98, 185).
 
     the batch has                                   answer
     an epoch below the known one                    INVALID_PRODUCER_EPOCH
@@ -9,8 +9,8 @@
     anything else: a gap, an overlap, sequences     OUT_OF_ORDER_SEQUENCE_NUMBER
     older than the five remembered
 
-A producer that is not known at all may begin with any sequence: its records may have been deleted,
-and refusing it would stop an innocent client for good (hazard T-05). See producers.py for that.
+An unknown producer may begin with any sequence: its records may have been deleted, and a refusal
+would stop a correct client for good (hazard T-05); see producers.py.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ SEQUENCE_MASK = 0x7FFFFFFF
 
 
 class AppendAction(Enum):
-    """What the caller does with a judged batch."""
+    """What the caller must do with a batch."""
 
     APPEND = auto()
-    # It is in the log already: answer success, with where it is.
+    # It is in the log already: answer success with its offset.
     DUPLICATE = auto()
     REFUSE = auto()
 
 
 class AppendVerdict(NamedTuple):
-    """The answer to a judged batch. Offsets and timestamp are those of the original, or -1.
+    """The verdict on a batch. Offsets and timestamp are those of the original, or -1.
 
-    With acks=all a duplicate too is answered only once ``last_offset`` is replicated."""
+    With acks=all a duplicate is answered only when ``last_offset`` is replicated."""
 
     action: AppendAction
     error: ErrorCode = ErrorCode.NONE
@@ -78,7 +78,7 @@ class WrittenBatch(NamedTuple):
 
 
 class ProducerState:
-    """One producer id in one partition. Written by the table only."""
+    """The state of one producer id in one partition; changed by the table only."""
 
     __slots__ = (
         "batches",
@@ -95,7 +95,7 @@ class ProducerState:
         self.coordinator_epoch = NO_EPOCH
         self.transaction_first_offset = NO_OFFSET
         self.last_timestamp = -1
-        # When the expiry first looked at it after its last batch; None: not since then.
+        # When the first expiry run after its last batch saw it; None before that.
         self.seen_ms: float | None = None
 
     @property
@@ -116,13 +116,13 @@ class ProducerState:
         return twin
 
     def enter_epoch(self, producer_epoch: int) -> None:
-        """Sequences begin anew with each epoch, so what is remembered of the last one goes."""
+        """Enter an epoch; a new one drops the batches, since sequences restart."""
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
             self.batches = []
 
     def add(self, batch: RecordBatch) -> None:
-        """Remember a data batch that is in the log."""
+        """Account for a data batch in the log."""
         self.enter_epoch(batch.producer_epoch)
         self.seen_ms = None
         self.last_timestamp = batch.max_timestamp
@@ -138,8 +138,10 @@ class ProducerState:
             del self.batches[0]
 
     def end_transaction(self, producer_epoch: int, coordinator_epoch: int, timestamp: int) -> None:
-        """A marker is in the log. It keeps the producer alive as data does: once forgotten, a
-        coordinator that was replaced long ago could write to it again (hazard T-06)."""
+        """Account for a marker in the log.
+
+        It postpones expiry as data does: for a forgotten producer, a coordinator that was replaced
+        could write markers again (hazard T-06)."""
         self.enter_epoch(producer_epoch)
         self.seen_ms = None
         self.last_timestamp = timestamp
@@ -154,7 +156,7 @@ class ProducerState:
             return _refuse(ErrorCode.INVALID_TXN_STATE)
         base_sequence = batch.base_sequence
         if base_sequence == NO_SEQUENCE or (self.producer_epoch == NO_EPOCH and not self.batches):
-            # Coordinators write offsets of transactions without sequences.
+            # Coordinators write transactional offsets without sequences.
             return APPEND
         if batch.producer_epoch > self.producer_epoch or not self.batches:
             if base_sequence == 0:
@@ -168,8 +170,8 @@ class ProducerState:
         last_sequence, delta = batch.last_sequence, batch.last_offset_delta
         for written in self.batches:
             if written.last_sequence == last_sequence and written.offset_delta == delta:
-                # A transaction that has ended keeps its sequences to itself: a client that uses
-                # one again after an abort means other records (hazard T-09).
+                # Sequences of an ended transaction do not count as duplicates: a client that reuses
+                # one after an abort sends other records (hazard T-09).
                 if batch.is_transactional and not self._is_in_open_transaction(written):
                     break
                 return AppendVerdict(

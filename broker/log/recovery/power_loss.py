@@ -1,10 +1,10 @@
 """Recognises holes that a power loss left above the recovery point.
 
-The kernel writes pages back in any order, and file systems may note the larger size first: what
-was appended since the last flush comes back with pages of zeros in it, or without its end. Nothing
-from the first hole on was ever promised to be on the disk, so the log may end there; but what lies
-behind is kept aside, because acknowledgements need not have waited for a flush. Any other damage
-is no matter of power and is left alone (hazards S-01 to S-03).
+The kernel writes pages back in any order, and file systems may store the larger size first: records
+appended since the last flush may come back with pages of zeros, or without their end. Nothing from
+the first hole on was flushed, so the log may end there; but the rest is copied to a file, because
+records may be acknowledged before a flush. Any other damage is not explained by a power loss and is
+left alone (hazards S-01 to S-03).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""One segment of a log: its data file, its sparse indexes, and where in it an offset lies.
+"""One segment of a log: its data file and its sparse indexes.
 
-Only the active segment of a log is appended to. A segment that nobody uses holds no open file and
-no loaded index; both come back at the first use. What an index from the disk says is compared
-with the batch it leads to before it is believed (hazard S-04). Finding things in a segment is in
-slices.py. HOT: ``append``.
+Only the active segment of a log is appended to. An idle segment holds no open file and no loaded
+index; both are opened again at the next use. An entry of an index from the disk is compared with
+the batch that it leads to before it is used (hazard S-04). Lookups are in slices.py. HOT:
+``append``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ottla.protocol.records.batch import RecordBatch
 
 NO_TIMESTAMP = -1
-# Remembered batch starts: enough for the readers of one segment, little enough for idle ones.
+# Remembered batch starts: enough for the readers of one segment, cheap for idle ones.
 STARTS_MAX = 64
 
 
@@ -70,7 +70,7 @@ class Segment:
     ) -> None:
         self.directory = directory
         self.base_offset = base_offset
-        # Of a loaded segment that is not the last: the base offset of the one after it.
+        # For a loaded segment that is not the last: the base offset of the next one.
         self.next_offset = base_offset
         self.size_bytes = 0
         self.synced_bytes = 0
@@ -79,7 +79,7 @@ class Segment:
         self.created_ms = 0.0
         self.jitter_ms = 0
         self.first_timestamp: int | None = None
-        # None until somebody asks, if the segment was loaded without being scanned.
+        # None until it is needed, if the segment was loaded without a scan.
         self.max_timestamp: int | None = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.indexes = SegmentIndexes(home.disk, directory, base_offset)
@@ -88,7 +88,7 @@ class Segment:
         self.index_interval_bytes = index_interval_bytes
         self.unindexed_bytes = 0
         self._file: LentFile | None = None
-        # Closed by us, but perhaps still being sent from.
+        # Closed here, but a reply may still be sent from them.
         self._lent: list[Callable[[], bool]] = []
         # Offset -> position of the first batch that reaches it; the end of the file counts.
         self.starts: dict[int, int] = {}
@@ -101,12 +101,12 @@ class Segment:
         return self.path_of(LOG)
 
     def path_of(self, suffix: str) -> str:
-        """The path of the segment's file of that kind."""
+        """The path of the segment's file with that suffix."""
         return join(self.directory, segment_name(self.base_offset, suffix))
 
     @property
     def file(self) -> LentFile:
-        """The data file, opened at need. Raises OSError."""
+        """The data file, opened on demand. Raises OSError."""
         file = self._file
         if file is None:
             file = self._file = LentFile(self._home.disk.open(self.path))
@@ -116,14 +116,14 @@ class Segment:
     # -- writing -----------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Make the files of an empty segment, emptying what lies there under their names."""
+        """Create the files of an empty segment; existing ones are emptied."""
         for suffix in (LOG, OFFSET_INDEX, TIME_INDEX):
             file = self._home.disk.open(self.path_of(suffix), create=True)
             if file.size_bytes:
                 file.truncate(0)
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
-        """Write the batches in one call, then account for them. Raises OSError, unaccounted."""
+        """Write the batches in one call, then account for them. Raises OSError before that."""
         views = [batches[0].view] if len(batches) == 1 else _views_of(batches)
         (self._file or self.file).append(views)
         position = self.size_bytes
@@ -138,16 +138,17 @@ class Segment:
             del starts[next(iter(starts))]
 
     def remember(self, offset: int, position: int) -> None:
-        """Note where the first batch that reaches ``offset`` starts, forgetting the oldest note."""
+        """Remember where the first batch that reaches ``offset`` starts, dropping the oldest
+        one."""
         starts = self.starts
         starts[offset] = position
         if len(starts) > STARTS_MAX:
             del starts[next(iter(starts))]
 
     def account(self, batch: RecordBatch, position: int) -> None:
-        """Enter a batch that lies at that position into the indexes and maxima.
+        """Add the batch at that position to the indexes and maxima.
 
-        The rule for when to add an entry is Kafka's, so that its tools find nothing missing."""
+        Entries are added by Kafka's rule, so that its tools accept the indexes."""
         last_offset = batch.base_offset + batch.last_offset_delta
         timestamp = batch.max_timestamp
         if self.first_timestamp is None:
@@ -167,12 +168,12 @@ class Segment:
         self.next_offset = last_offset + 1
 
     def seal(self) -> None:
-        """No more appends: close the time index with the segment's largest timestamp."""
+        """End appends: close the time index with the segment's largest timestamp."""
         self.is_active = False
         self._close_time_index()
 
     def cut(self, size_bytes: int, next_offset: int) -> None:
-        """No read goes beyond that batch boundary any more; the file is cut afterwards."""
+        """End the segment for readers at that batch boundary; the caller cuts the file later."""
         self.size_bytes = size_bytes
         self.next_offset = next_offset
         self.synced_bytes = min(self.synced_bytes, size_bytes)
@@ -181,7 +182,7 @@ class Segment:
     # -- indexes -----------------------------------------------------------------------------
 
     def load_indexes(self) -> SegmentIndexes:
-        """The indexes in memory, read or rebuilt at need. Raises CorruptLogError, OSError."""
+        """The indexes, loaded or rebuilt on demand. Raises CorruptLogError, OSError."""
         indexes = self.indexes
         if indexes.offsets is None and not indexes.load(
             self.size_bytes, is_sealed=not self.is_active
@@ -204,7 +205,7 @@ class Segment:
             self.indexes.write()
 
     def start_scan(self) -> None:
-        """Forget what is known of the contents; the caller accounts for all batches again."""
+        """Reset indexes and maxima; the caller accounts for all batches again."""
         self.indexes.clear()
         self.first_timestamp = None
         self.max_timestamp = NO_TIMESTAMP
@@ -227,7 +228,7 @@ class Segment:
         return self.max_timestamp
 
     def take_maximum(self) -> None:
-        """Believe the loaded time index, whose last entry is the largest timestamp so far."""
+        """Take the largest timestamp from the last entry of the loaded time index."""
         times = self.indexes.times_or_raise
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         if not self.is_maximum_sound():
@@ -237,7 +238,7 @@ class Segment:
             self.max_timestamp_offset = self.base_offset + times.offsets[-1]
 
     def is_maximum_sound(self) -> bool:
-        """Whether the last time entry, if it comes from the disk, names the batch it means."""
+        """Whether the last time entry, if it comes from the disk, matches its batch."""
         times = self.indexes.times
         if not times or self.indexes.is_trusted:
             return True
@@ -246,7 +247,7 @@ class Segment:
         return self._has_maximum(times.timestamps[-1], relative_offset, position)
 
     def _has_maximum(self, timestamp: int, relative_offset: int, position: int) -> bool:
-        """Whether the batch that ends with the offset, from the position on, has that time."""
+        """Whether the batch that ends with the offset has that timestamp."""
         offset = self.base_offset + relative_offset
         try:
             place = find_offset(self.file, position, self.size_bytes, offset)
@@ -268,8 +269,8 @@ class Segment:
     def release(self) -> bool:
         """Close the data file and forget the indexes; False while something is not written.
 
-        The descriptor that wrote stays open until its fsync: only it hears of a failed
-        write-back (hazard S-09)."""
+        The writing descriptor stays open until its fsync: only it reports a failed write-back
+        (hazard S-09)."""
         if self.synced_bytes < self.size_bytes or not self.indexes.is_written:
             return False
         self._close()
@@ -279,23 +280,23 @@ class Segment:
         return True
 
     def give_back_blocks(self) -> None:
-        """Whoever appends to it has stopped: what the disk has reserved behind its end may go.
+        """After the last append, release the blocks that the disk has reserved behind the end.
 
-        Raises OSError. Not for copies: cut to what they know of, the log would lose the rest."""
+        Raises OSError. Not for copies of a segment: they may know less than the file has."""
         if self._file is not None and self._file.size_bytes == self.size_bytes:
             self._file.truncate(self.size_bytes)
 
     def detach(self) -> Callable[[], bool]:
-        """Let go of the data file; the answer tells whether a reader still holds it.
+        """Close the data file; returns a check whether a reader still holds it.
 
-        The file's object is the token: replies on their way keep it alive, and reads from now on
-        open another one."""
+        The file object is the token: pending replies keep it alive, and later reads open another
+        one."""
         self.close_file()
         lent, self._lent = self._lent, []
         return lambda: any(is_held() for is_held in lent)
 
     def close_file(self) -> None:
-        """Let go of the data file; the next use opens it again."""
+        """Close the data file; the next use opens it again."""
         self._home.open_segments.closed(self)
         self._close()
 
@@ -308,7 +309,7 @@ class Segment:
 
 
 def _views_of(batches: Sequence[RecordBatch]) -> list[memoryview]:
-    """What to write: one piece where batches lie side by side, as in what a follower fetched."""
+    """The buffers to write: a single one if the batches are adjacent, as after a fetch."""
     buffer = batches[0].buffer
     start = position = batches[0].position
     for batch in batches:

@@ -1,7 +1,7 @@
-"""The index files of one segment: loaded at need, believed only after a look, written in batches.
+"""The index files of one segment: loaded on demand, verified before use, written in batches.
 
-An index is a cache of the data file. It may lag behind it on disk at any time, and it may be
-thrown away at any time (hazard S-04).
+An index is a cache of the data file. On disk it may lag behind, and it may be deleted at any time
+(hazard S-04).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.broker.log.storage.names import OFFSET_INDEX, TIME_INDEX, join, segme
 if TYPE_CHECKING:
     from ottla.protocol.ports import Disk, File
 
-# A log may be this large without any entry (one batch); beyond it the entries were lost.
+# A log may be this large without any entry (one batch); a larger one has lost its entries.
 UNINDEXED_LOG_BYTES_MAX = 4 * 1024 * 1024
 
 
@@ -36,11 +36,11 @@ class SegmentIndexes:
         self.base_offset = base_offset
         self.offsets: OffsetIndex | None = OffsetIndex()
         self.times: TimeIndex | None = TimeIndex()
-        # False while the entries come from the disk: look at the batch before believing one.
+        # False while the entries come from the disk: each is checked against its batch before use.
         self.is_trusted = True
 
     def move_to(self, directory: str) -> None:
-        """The directory with the files has another name now."""
+        """Set the new path of the directory."""
         self._directory = directory
 
     def path_of(self, suffix: str) -> str:
@@ -48,24 +48,24 @@ class SegmentIndexes:
 
     @property
     def offsets_or_raise(self) -> OffsetIndex:
-        """The loaded offset index; not having loaded it is a bug."""
+        """The loaded offset index; asserts that it is loaded."""
         assert self.offsets is not None
         return self.offsets
 
     @property
     def times_or_raise(self) -> TimeIndex:
-        """The loaded time index; not having loaded it is a bug."""
+        """The loaded time index; asserts that it is loaded."""
         assert self.times is not None
         return self.times
 
     def clear(self) -> None:
-        """Start with empty indexes that are about to be filled by a scan."""
+        """Start with empty indexes, to be filled by a scan."""
         self.offsets = OffsetIndex()
         self.times = TimeIndex()
         self.is_trusted = True
 
     def load(self, log_bytes: int, *, is_sealed: bool) -> bool:
-        """Read both files; False when they are missing, spoiled or lack what must be there.
+        """Read both files; False when they are missing, corrupt or incomplete.
 
         Raises OSError."""
         offsets_content = read_file(self._disk, self.path_of(OFFSET_INDEX))
@@ -76,13 +76,13 @@ class SegmentIndexes:
         times = TimeIndex.decode(times_content)
         if offsets is None or times is None:
             return False
-        # An active segment's are appended to, and then believed. For the others, which may be
-        # loaded at somebody's read, it is enough to look at the batch that an entry leads to.
+        # The active segment's indexes are appended to and then trusted, so they are checked as a
+        # whole. For the others, which a consumer's read may load, each entry is checked at its use.
         if not is_sealed and not (offsets.is_ascending and times.is_ascending):
             return False
         if not offsets and log_bytes > UNINDEXED_LOG_BYTES_MAX:
             return False
-        # Each offset entry comes with the time so far, and sealing adds the last word.
+        # Each offset entry comes with a time entry, and sealing adds a final one.
         if not times and log_bytes and (offsets or is_sealed):
             return False
         self.offsets, self.times = offsets, times
@@ -103,16 +103,16 @@ class SegmentIndexes:
         )
 
     def forget(self) -> None:
-        """Give the memory back; the files are read again at the next use."""
+        """Free the memory; the files are read again at the next use."""
         assert self.is_written
         self.offsets = self.times = None
         self.is_trusted = False
 
     def write(self) -> list[File]:
-        """Append what the index files lack and return those that now want an fsync.
+        """Append the missing entries to the files; returns the files that need an fsync.
 
-        A full disk is no failure here: the files stay shorter than they could be, which costs a
-        longer scan after a restart. Raises OSError for anything else."""
+        A full disk is no error: shorter files only cost a longer scan after a restart. Raises
+        OSError for other errors."""
         written: list[File] = []
         for suffix, index, entry_bytes in (
             (OFFSET_INDEX, self.offsets, OFFSET_ENTRY_BYTES),
@@ -137,10 +137,10 @@ class SegmentIndexes:
         return written
 
     def peek_last(self, log_bytes: int) -> tuple[int, int, int] | None:
-        """The last time entry and where to look for its batch, without loading the indexes.
+        """The last time entry and a position to find its batch, without loading the indexes.
 
         (timestamp, relative offset, position of a batch at or before it); None when in doubt.
-        Retention asks this of every segment there is. Raises OSError."""
+        Retention calls this for every segment. Raises OSError."""
         try:
             times = self._disk.open(self.path_of(TIME_INDEX))
             offsets = self._disk.open(self.path_of(OFFSET_INDEX))
@@ -165,12 +165,12 @@ class SegmentIndexes:
         return (timestamp, relative_offset, position) if 0 <= position < log_bytes else None
 
     def cut(self, log_bytes: int, relative_offset: int) -> None:
-        """Forget batches at or after a position and offset; the files are cut when written."""
+        """Forget batches at or after a position and offset; ``cut_files`` cuts the files."""
         self.offsets_or_raise.truncate(log_bytes)
         self.times_or_raise.truncate(relative_offset)
 
     def cut_files(self) -> list[File]:
-        """Cut the files back to what is still known, and return those that now want an fsync."""
+        """Cut the files to the remaining entries; returns the files that need an fsync."""
         cut: list[File] = []
         for suffix, index, entry_bytes in (
             (OFFSET_INDEX, self.offsets, OFFSET_ENTRY_BYTES),
@@ -184,6 +184,6 @@ class SegmentIndexes:
         return cut
 
     def entry_offset(self, position: int) -> int | None:
-        """The last offset that the index gives to the batch starting exactly there."""
+        """The last offset of the batch that starts exactly there; None if it is not indexed."""
         assert self.offsets is not None
         return self.offsets.offset_at(position)

@@ -1,4 +1,4 @@
-"""What a topic's configuration says about its logs, under Kafka's names and with its defaults."""
+"""A topic's settings for its logs, with Kafka's names and defaults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LogSettings:
     file_delete_delay_ms: int = 60_000
     # Kafka sizes both index files by ``segment.index.bytes``; time entries are the larger.
     index_entries_max: int = field(init=False)
-    # Whether ``flush.messages`` or ``flush.ms`` is set at all; hardly ever, and asked per append.
+    # Whether ``flush.messages`` or ``flush.ms`` is set; rarely true, and read at every append.
     asks_for_flushes: bool = field(init=False)
 
     def __post_init__(self) -> None:

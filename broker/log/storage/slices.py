@@ -1,7 +1,7 @@
-"""Where offsets lie in a segment: the batch that holds one, and the bytes between two limits.
+"""Lookups in a segment: the batch that holds an offset, and the bytes between two limits.
 
-Answers are whole batches. Batch starts that readers will ask for next are remembered with the
-segment, so that a consumer reading along costs no walk. HOT: ``slice_segment``.
+Results are whole batches. The segment remembers the batch starts that readers will need next, so
+that a sequential consumer costs no walk. HOT: ``slice_segment``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class LogRead(NamedTuple):
-    """Whole batches in one region, or None, and the offset to ask for next.
+    """Whole batches in one region, or None, and the offset to read next.
 
-    The first batch may begin before the offset that was asked for."""
+    The first batch may begin before the requested offset."""
 
     region: FileRegion | None
     next_offset: int
@@ -32,8 +32,8 @@ def slice_segment(
 ) -> LogRead | BatchPosition | None:
     """The batches from the one that holds ``offset`` (or the next) up to both limits.
 
-    None: no batch here reaches the offset below the bound. A Place: there is a batch, but it
-    alone exceeds ``max_bytes``. Raises CorruptLogError, OSError."""
+    None: no batch here reaches the offset below the bound. A BatchPosition: there is a batch, but
+    it alone exceeds ``max_bytes``. Raises CorruptLogError, OSError."""
     segment.is_used = True
     start = segment.starts.get(offset)
     if start is None:
@@ -62,9 +62,9 @@ def slice_batch(segment: Segment, place: BatchPosition) -> LogRead:
 
 
 def locate(segment: Segment, offset: int) -> BatchPosition | None:
-    """The first batch whose last offset reaches ``offset``, None if there is none here.
+    """The first batch whose last offset reaches ``offset``; None if there is none here.
 
-    Raises CorruptLogError if the data file itself makes no sense, OSError."""
+    Raises CorruptLogError if the data file is damaged, OSError."""
     position = _floor(segment, offset)
     if not is_batch_start(segment, position, offset):
         segment.rebuild_indexes()
@@ -78,7 +78,7 @@ def _floor(segment: Segment, offset: int) -> int:
 
 
 def _bound(segment: Segment, upper_bound_offset: int) -> int:
-    """Where the batches below an offset end."""
+    """The position where the batches below an offset end."""
     position = segment.starts.get(upper_bound_offset)
     if position is None:
         place = locate(segment, upper_bound_offset)
@@ -107,9 +107,9 @@ def _cut(segment: Segment, start: int, limit: int) -> tuple[int, int]:
 
 
 def is_batch_start(segment: Segment, position: int, limit_offset: int = INT64_MAX) -> bool:
-    """Whether an index entry leads to the batch that it promises (hazard S-04).
+    """Whether an index entry leads to the batch that it names (hazard S-04).
 
-    The batch must end at or before the limit: in an index out of order bisection may overshoot."""
+    The batch must end at or before the limit: bisection may overshoot in an unsorted index."""
     indexes = segment.indexes
     if position == 0 or indexes.is_trusted:
         return True

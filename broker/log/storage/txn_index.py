@@ -1,6 +1,6 @@
 """Aborted transactions of one segment: Kafka's 34-byte entries, ordered by their marker's offset.
 
-A read_committed consumer is told which of them touch its records, and skips those itself.
+Fetch responses list those that touch their records; read_committed consumers skip the records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _last_offset_of = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
-    """``last_offset`` is the abort marker's; ``last_stable_offset`` is that after the marker."""
+    """``last_offset`` is the abort marker's; ``last_stable_offset`` is the one after the marker."""
 
     producer_id: int
     first_offset: int
@@ -35,12 +35,12 @@ class AbortedTransaction(NamedTuple):
 
 
 def encode_aborted(entry: AbortedTransaction) -> bytes:
-    """One entry as it stands in a ``.txnindex`` file."""
+    """One entry of a ``.txnindex`` file."""
     return _ENTRY.pack(_VERSION, *entry)
 
 
 def decode_aborted(content: bytes) -> list[AbortedTransaction] | None:
-    """All entries of a file's content, None if it is not a whole ascending list of version 0."""
+    """All entries of a file; None unless it is a complete ascending list of version 0."""
     if len(content) % ENTRY_BYTES:
         return None
     entries: list[AbortedTransaction] = []
@@ -55,7 +55,7 @@ def decode_aborted(content: bytes) -> list[AbortedTransaction] | None:
 
 
 class TxnIndex:
-    """The ``.txnindex`` of one segment; most segments have none, and then it costs one look."""
+    """The ``.txnindex`` of one segment, loaded once; most segments have none."""
 
     __slots__ = ("_disk", "_entries", "_path")
 
@@ -65,11 +65,11 @@ class TxnIndex:
         self._entries: list[AbortedTransaction] | None = None
 
     def move_to(self, path: str) -> None:
-        """The file has another name now."""
+        """Set the new path of the file."""
         self._path = path
 
     def load(self) -> list[AbortedTransaction] | None:
-        """The entries, None if the file is spoiled. Raises OSError."""
+        """The entries; None if the file is corrupt. Raises OSError."""
         if self._entries is None:
             self._entries = decode_aborted(read_file(self._disk, self._path) or b"")
         return self._entries
@@ -83,14 +83,14 @@ class TxnIndex:
         return entries
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Add an entry in memory and in the file; not durable before the next flush."""
+        """Add an entry in memory and to the file; durable after the next flush."""
         entries = self.entries
         assert not entries or entries[-1].last_offset < entry.last_offset
         self._disk.open(self._path, create=True).append([encode_aborted(entry)])
         entries.append(entry)
 
     def truncate(self, offset: int) -> None:
-        """Forget transactions whose marker lies at or after the offset, and any spoiled rest."""
+        """Forget transactions whose marker is at or after the offset, and any corrupt rest."""
         if not self._disk.exists(self._path):
             self._entries = []
             return
@@ -109,9 +109,9 @@ class TxnIndex:
 def touching(
     entries: Sequence[AbortedTransaction], start_offset: int, upper_bound_offset: int
 ) -> tuple[list[AbortedTransaction], bool]:
-    """Those with records in [start, upper), and whether later segments need not be searched.
+    """The entries with records in [start, upper), and whether the search is complete.
 
-    ``entries`` in the order of their markers, as an index has them."""
+    ``entries`` are in the order of their markers."""
     found: list[AbortedTransaction] = []
     first = bisect_left(entries, start_offset, key=_last_offset_of)
     for number in range(first, len(entries)):
