@@ -77,8 +77,7 @@ class InSyncSet:
         return tuple(node for node in self.committed if node in self.pending.isr)
 
     def differs(self, isr: tuple[int, ...], min_insync: int) -> bool:
-        """Whether the ISR, or the eligible leaders that follow from it, differ from the stored
-        ones."""
+        """Whether the ISR, or the eligible leaders after it, differ from the stored ones."""
         known = self.eligible_leaders
         return isr != self.committed or known != eligible_after(isr, known, isr, min_insync)
 

@@ -143,8 +143,7 @@ class Leading:
         return electable
 
     def greet(self) -> None:
-        """Answer the waiting fetches of the rivals at once, since a read barrier needs their next
-        one."""
+        """Answer the rivals' parked fetches at once: a read barrier needs their next ones."""
         for node_id in self.rivals:
             follower = self.followers.get(node_id)
             if follower is not None:

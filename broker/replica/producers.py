@@ -1,9 +1,9 @@
-"""All producers of one partition: the table behind idempotence, and their transactions.
+"""All producers of one partition, for idempotence and transactions.
 
-The table is a function of the log. ``judge`` never changes it and is for batches of clients only;
-``observe`` is called after a batch is in the log, by leader, follower and recovery alike, and never
-refuses (hazards T-01, T-04, T-05). After a truncation the table is not corrected but built again:
-``clear``, ``load`` the latest snapshot at or below the new end, ``observe`` the rest (T-07).
+The table is a function of the log. ``judge`` never changes it and is for client batches only;
+``observe`` is called after a batch is in the log, by leader, follower and recovery, and never
+refuses (hazards T-01, T-04, T-05). After a truncation the table is rebuilt: ``clear``, ``load`` the
+latest snapshot at or below the new end, ``observe`` the rest (T-07).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 class ProducerTable:
-    """Owned by the replica's history."""
+    """Producer states by id; owned by the replica's history."""
 
     __slots__ = ("_next_offset", "_states", "transactions")
 
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
-        # Batches before it are accounted for; the log may show some of them again.
+        # Batches before it are accounted for; a replay may repeat some of them.
         self._next_offset = 0
         self.transactions = PartitionTransactions()
 
@@ -54,27 +54,27 @@ class ProducerTable:
 
     @property
     def has_seen_markers(self) -> bool:
-        """Whether anybody who is known here has ended a transaction."""
+        """Whether any known producer has ended a transaction."""
         return any(state.coordinator_epoch != NO_EPOCH for state in self._states.values())
 
     def get(self, producer_id: int) -> ProducerState | None:
-        """What is known of a producer. Not to be changed by the caller."""
+        """A producer's state, None if unknown; the caller must not change it."""
         return self._states.get(producer_id)
 
     def judge(self, batch: RecordBatch) -> AppendVerdict:
-        """What to do with a client's batch; the table stays as it is."""
+        """The verdict on a client's batch; the table does not change."""
         state = self._states.get(batch.producer_id)
         return APPEND if state is None else state.judge(batch)
 
     def judge_marker(
         self, marker: TransactionMarker, transaction_version: int = 0
     ) -> AppendVerdict:
-        """What to do with a transaction marker that a coordinator wants written here.
+        """The verdict on a transaction marker that a coordinator sends.
 
-        A coordinator that has been replaced is fenced for good (hazard T-15). A marker that would
-        end nothing and teach nothing is a repetition: answered, not appended (T-16). In version 2
-        each end has an epoch of its own, above that of the batches before it: a marker with the
-        epoch of what is open is a late one, of the transaction before (KIP-1228)."""
+        A replaced coordinator is fenced for good (hazard T-15). A marker that ends nothing and has
+        no new epoch is a repetition: acknowledged, not appended (T-16). In version 2 each end has
+        its own epoch, above that of the batches before it: a marker with the epoch of the open
+        transaction is a late one of the previous transaction (KIP-1228)."""
         state = self._states.get(marker.producer_id)
         if state is None:
             return APPEND
@@ -94,9 +94,9 @@ class ProducerTable:
         return APPEND if is_new else AppendVerdict(AppendAction.DUPLICATE)
 
     def observe(self, batch: RecordBatch) -> CompletedTransaction | None:
-        """Take in a batch that is in the log now; the transaction it has ended, if any.
+        """Account for a batch in the log; returns the transaction that it ended, if any.
 
-        One that was observed before changes nothing."""
+        A batch that was observed before changes nothing."""
         if batch.producer_id == NO_PRODUCER_ID or batch.base_offset < self._next_offset:
             return None
         self._next_offset = batch.next_offset
@@ -112,7 +112,7 @@ class ProducerTable:
         return None
 
     def _observe_marker(self, batch: RecordBatch) -> CompletedTransaction | None:
-        # Compaction empties a marker whose transaction has left no other trace.
+        # Compaction empties a marker when no other record of its transaction is left.
         marker = read_marker(batch) if batch.record_count else None
         if marker is None:
             return None
@@ -122,12 +122,12 @@ class ProducerTable:
         return self.transactions.end(batch.producer_id, batch.base_offset, is_aborted=is_aborted)
 
     def expire(self, now_ms: float, expiration_ms: float) -> int:
-        """Forget producers that have been silent for that long; how many they were.
+        """Forget producers that were idle for that long; returns how many.
 
-        The silence is measured by this process from the first call after the last batch, not from
-        record timestamps, which are the client's and may be of any year (hazards T-06, S-18). One
-        with an open transaction stays, or nobody could end it; so does one whose end may still be
-        truncated."""
+        Idle time counts from the first call after the last batch, by this process's clock; record
+        timestamps are the client's and may be arbitrary (hazards T-06, S-18). A producer with an
+        open transaction stays, or the transaction could not be ended; so does one whose transaction
+        end may still be truncated."""
         gone = []
         for producer_id, state in self._states.items():
             if state.seen_ms is None:
@@ -141,7 +141,7 @@ class ProducerTable:
         return len(gone)
 
     def clear(self) -> None:
-        """Forget everything; the log is about to be told again."""
+        """Forget everything; the log is about to be replayed."""
         self._states.clear()
         self._next_offset = 0
         self.transactions.clear()
@@ -151,9 +151,9 @@ class ProducerTable:
         return encode_snapshot(entry for item in self for entry in _entries_of(*item))
 
     def load(self, content: Buffer) -> None:
-        """Become what a ``.snapshot`` file says.
+        """Replace the table by the content of a ``.snapshot`` file.
 
-        Raises CorruptLogError, and then is as before."""
+        Raises CorruptLogError, and then nothing has changed."""
         entries = decode_snapshot(content)
         self.clear()
         for entry in entries:

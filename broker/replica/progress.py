@@ -1,8 +1,8 @@
-"""One follower, as its leader sees it.
+"""One follower's progress, as its leader knows it.
 
-A follower has caught up at a moment if it then asked for the leader's log end, or for what was the
-log end at its fetch before: between two fetches a busy leader is always ahead (KIP-16). Offset,
-time and incarnation are written together, so no reader sees one without the others (hazard R-22).
+A follower has caught up when it fetches at the leader's log end, or at the log end of its previous
+fetch: between two fetches a busy leader is always ahead (KIP-16). Offset, time and broker epoch are
+written together, so no reader sees one without the others (hazard R-22).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 class FollowerFetch(NamedTuple):
-    """What a follower says about itself with each fetch of one partition."""
+    """A follower's state as sent with each fetch of one partition."""
 
     node_id: int
     broker_epoch: int
@@ -28,7 +28,7 @@ class FollowerFetch(NamedTuple):
 
 
 class FollowerProgress:
-    """Owned by a leading replica, for as long as one leader epoch lasts."""
+    """One follower's progress; owned by a leading replica for one leader epoch."""
 
     __slots__ = (
         "_leader_end_then",
@@ -49,16 +49,15 @@ class FollowerProgress:
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
-        # The last request that was found right, as its receiver knows it again.
+        # Identifies the last verified request, for its receiver.
         self.asked: object = None
-        # What the last answer to it said.
+        # As sent in the last response.
         self.told_watermark = UNKNOWN_OFFSET
         self.told_log_start_offset = UNKNOWN_OFFSET
-        # The last question after which it certainly followed this leader; read
-        # leadership_proofs.py.
+        # The last question after which it certainly followed this leader; see leadership_proofs.py.
         self.proven_question = NOT_PROVEN
-        # A member of the ISR has the whole lag time to make itself heard after an election; any
-        # other has yet to show that it keeps up.
+        # After an election a member of the ISR has the full lag time for its first fetch; any other
+        # replica has to prove that it keeps up.
         self.last_caught_up_ms = now_ms if is_member else -inf
         self.last_fetch_ms = now_ms
         self._leader_end_then = UNKNOWN_OFFSET
@@ -69,7 +68,7 @@ class FollowerProgress:
         return self.log_end_offset != UNKNOWN_OFFSET
 
     def on_fetch(self, fetch_offset: int, leader_end_offset: int, now_ms: float) -> None:
-        """It asked for this offset, which says that it has all records before it (REP-07)."""
+        """Account for a fetch at this offset, which acknowledges all records before it (REP-07)."""
         assert 0 <= fetch_offset <= leader_end_offset, (fetch_offset, leader_end_offset)
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
@@ -80,29 +79,29 @@ class FollowerProgress:
         self.last_fetch_ms = now_ms
 
     def on_same_fetch(self, now_ms: float) -> None:
-        """It asked for the log end again, which it was found to have."""
+        """Account for a repeated fetch at the log end."""
         self.last_caught_up_ms = self.last_fetch_ms = now_ms
 
     def had_all_until(self, now_ms: float) -> None:
-        """It waited for more, and had everything there was until now."""
+        """Account for a parked fetch: the follower had everything until now."""
         self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
 
     def hurry(self) -> None:
-        """Count as one that was told nothing: its fetch, if it waits, is answered at once."""
+        """Make the leader answer its parked fetch, if there is one, at once."""
         self.told_watermark = UNKNOWN_OFFSET
 
     def forget(self) -> None:
-        """Count as one that was never heard, but for its incarnation."""
+        """Reset everything but the broker epoch, as if it had never fetched."""
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
         self.asked = None
         self.last_caught_up_ms = -inf
         self._leader_end_then = UNKNOWN_OFFSET
 
     def is_caught_up(self, leader_end_offset: int, now_ms: float, lag_time_max_ms: float) -> bool:
-        """Whether it keeps up: it has everything, or had not long ago.
+        """Whether it keeps up: it has everything, or had within the lag time.
 
-        A follower of an idle partition that has everything is never behind, however long ago it
-        was heard: its session decides about that (hazard R-17)."""
+        A follower that has everything never lags, however old its last fetch is: whether it is
+        alive is decided by its session (hazard R-17)."""
         if self.log_end_offset == leader_end_offset:
             return True
         return now_ms - self.last_caught_up_ms <= lag_time_max_ms

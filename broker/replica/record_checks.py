@@ -1,9 +1,9 @@
-"""The verdict on what is inside a produced batch, and what is put right there.
+"""Judges the records inside a produced batch, and corrects its header.
 
-Pure work on bytes, for the event loop while it is short and for a worker when it is not: nothing
-here waits. One bad record refuses the whole batch (KIP-467). Kafka repairs a largest timestamp in
-the header that is not the largest of the records, and clears bits that only brokers may set; so
-does this. Offsets that are not 0, 1, 2, ... are refused.
+Pure work on bytes without waits, on the event loop if it is short and in a worker if not. One bad
+record refuses the whole batch (KIP-467). As in Kafka, a wrong largest timestamp in the header is
+repaired, and bits that only brokers may set are cleared. Offsets other than 0, 1, 2, ... are
+refused.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     from ottla.protocol.records.batch import RecordBatch
 
-# A hop to a worker takes 33 to 45 microseconds, and the connection waits for it. Batches of JSON of
+# A hop to a worker takes 33 to 45 microseconds, for which the connection waits. JSON batches of
 # this size take 15 (lz4), 24 (snappy), 45 (zstd) and 150 (gzip); of 64 KiB 50, 90, 130 and 500.
 INLINE_BYTES_MAX = 16 * 1024
-# A small batch that turns out to be larger than this goes to a worker after all.
+# A small batch that decompresses to more than this goes to a worker after all.
 INLINE_OUTPUT_BYTES_MAX = 256 * 1024
-# Beyond the usual levels these bytes take up to 13 ms to compress (zstd 19), or 580 (zstd 22).
+# At higher levels these bytes take up to 13 ms to compress (zstd 19), or 580 (zstd 22).
 INLINE_LEVEL_MAX = 3
-# What a batch may grow to: so much, or this many times its own size, but never beyond the last.
+# Limits of decompression: this many max.message.bytes or batch sizes, and a total.
 _OUTPUT_TOPICS_LIMIT_MAX = 16
 _OUTPUT_RATIO_MAX = 64
 _OUTPUT_BYTES_MAX = 256 * 1024 * 1024
@@ -54,16 +54,16 @@ _CHANGING_BITS = CODEC_BITS | BROKERS_BITS
 
 
 class RecordChecks(NamedTuple):
-    """The plan to write by, and why single records refuse it."""
+    """The plan, and the reasons why single records were refused."""
 
     plan: AppendPlan
     record_errors: RecordErrors = ()
 
 
 def look_here(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordChecks | None:
-    """Carry out what the plan asks for if that is short work; None if it is one for a worker.
+    """Carry out the plan's checks if that is short work; None if a worker must do it.
 
-    A plan that asks for nothing comes back as it is."""
+    A plan without checks is returned unchanged."""
     batch = plan.batch
     if batch is None or plan.look is _NOT:
         return RecordChecks(plan)
@@ -81,7 +81,7 @@ def look_here(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordCheck
 
 
 def compressed(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordBatch | None:
-    """The plan's batch, if it is all right and reading its records is short work."""
+    """The plan's batch if it is valid and checking it was short work; otherwise None."""
     if plan.look is not _FORM or not rules.is_plain:
         return None
     inside = look_here(plan, rules, wall_ms)
@@ -89,7 +89,7 @@ def compressed(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordBatc
 
 
 def look_at_length(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordChecks:
-    """Carry out what the plan asks for, however long it takes."""
+    """Carry out the plan's checks, however long that takes."""
     batch = plan.batch
     if batch is None or plan.look is _NOT:
         return RecordChecks(plan)
@@ -104,9 +104,9 @@ def look_at_length(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> Record
 def _refusal(error: KafkaError) -> RecordChecks:
     code = error.code
     if code is ErrorCode.CORRUPT_MESSAGE:
-        # The checksum was right, so the producer built data that does not decompress, and sending
-        # the same again cannot help. Kafka answers UNKNOWN_SERVER_ERROR; clients treat both codes
-        # as final, but only this one says that the batch is not stored, and why.
+        # The checksum was right, so the producer built data that does not decompress, and a retry
+        # cannot help. Kafka answers UNKNOWN_SERVER_ERROR; clients treat both codes as final, but
+        # only this one means that the batch is not stored, and has a reason.
         return RecordChecks(AppendPlan(ErrorCode.INVALID_RECORD, error.message, is_told=True))
     return RecordChecks(AppendPlan(code, error.message))
 
@@ -121,7 +121,7 @@ def _look(
             return inside
     _put_right(batch, summary, rules)
     if plan.recompress is not None:
-        # In a buffer of its own: the received one belongs to the connection.
+        # In a new buffer: the received one belongs to the connection.
         rewritten = bytearray(
             recompress(batch, plan.recompress, rules.compression_level, limit_bytes)
         )
@@ -153,8 +153,9 @@ def _may_be_refused(
 def _judge_records(
     batch: RecordBatch, rules: AppendRules, wall_ms: int, limit_bytes: int
 ) -> RecordChecks | None:
-    """Refuse the batch for its bad records, if it has some. A wrong time is the error of the batch
-    even if other records have other faults."""
+    """Refuse the batch if it has bad records.
+
+    A wrong timestamp determines the error code even if other records have other faults."""
     error = _NONE
     faults: list[tuple[int, str]] = []
     for index, (code, reason) in _faults(batch, rules, wall_ms, limit_bytes):

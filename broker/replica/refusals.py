@@ -1,12 +1,11 @@
-"""Which batch of an idempotent producer was refused last for a reason that passes.
+"""Remembers the last batch of each idempotent producer that was refused for a temporary reason.
 
-Producers have several requests in flight. One that is refused while the ISR is too small, say,
-leaves a gap in the sequence, and what was sent behind it is out of order when it arrives, though
-nothing is wrong. librdkafka answers OUT_OF_ORDER_SEQUENCE_NUMBER behind an unfinished request with
-a higher producer epoch and new numbers for all that it has not seen acknowledged: a batch among
-them that is stored, and whose answer was lost or left the outcome open, is stored twice. So what
-comes behind a refused batch is refused for the same reason, and the producer sends all of them
-again in order.
+Producers have several requests in flight. A request that is refused, for instance while the ISR is
+too small, leaves a gap in the sequence, and the batches behind it are out of order, though the
+producer is correct. On OUT_OF_ORDER_SEQUENCE_NUMBER behind an unfinished request, librdkafka raises
+the producer epoch and renumbers all unacknowledged batches: one that is stored, but whose response
+was lost or left the outcome open, is stored twice. So batches behind a refused one get the same
+error, and the producer sends all of them again in order.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ottla.protocol.records.batch import NO_PRODUCER_ID
 if TYPE_CHECKING:
     from ottla.protocol.records.batch import RecordBatch
 
-# As many batches as a producer has in flight behind one.
+# The number of batches that a producer may have in flight behind one.
 BEHIND_MAX = 5
 PRODUCERS_MAX = 1_000
 _SEQUENCES = 1 << 31
@@ -43,7 +42,7 @@ class _Refused:
 
 
 class Refusals:
-    """Owned by a partition; remembers the latest refusal of each of the last producers."""
+    """The latest refusal of each of the most recent producers; owned by a partition."""
 
     __slots__ = ("_by_producer",)
 
@@ -51,7 +50,7 @@ class Refusals:
         self._by_producer: dict[int, _Refused] = {}
 
     def note(self, batch: RecordBatch, error: ErrorCode) -> None:
-        """The batch is refused, and nothing of it was written."""
+        """Remember a batch that was refused and not written."""
         producer_id = batch.producer_id
         if producer_id == NO_PRODUCER_ID or error not in _PASSING:
             return
@@ -62,10 +61,10 @@ class Refusals:
             del known[next(iter(known))]
 
     def error_behind(self, batch: RecordBatch) -> ErrorCode | None:
-        """Why a batch that is out of order is refused, if it came behind one that was.
+        """The error for an out-of-order batch behind a refused one; None if there is none.
 
-        Once for each batch: what is still out of order when it comes again has lost its
-        predecessor for good, and the producer must hear of it."""
+        Only once per batch: if it is still out of order when it is resent, its predecessor is lost
+        for good, and the producer must get the real error."""
         refused = self._by_producer.get(batch.producer_id)
         if refused is None or refused.producer_epoch != batch.producer_epoch:
             return None

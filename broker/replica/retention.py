@@ -1,8 +1,8 @@
-"""Which segments may be deleted for age or size.
+"""Selects the segments to delete by age or size.
 
-A policy is a function of what is known about the segments; it names the ones it would delete, and
-any one policy is enough (LOG-22). Deleted is then only what lies at the old end without a gap, is
-fully below the high watermark, and whole (LOG-17). Users may add policies of their own.
+A policy is a function from facts about the segments to those it would delete; one policy is enough
+(LOG-22). Only whole segments at the old end are deleted, without a gap and fully below the high
+watermark (LOG-17). Users may add policies.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def record_time(segment: SegmentFacts, wall_ms: int) -> int:
     """The time from which a segment's age counts.
 
     That of its latest record, whatever their order (LOG-19). A record from the future would keep
-    its segment for ever and one without a time says nothing; only then the file's own time steps
-    in, which a copy sets forward and so never deletes too early (hazard S-17)."""
+    its segment for ever; in that case, or without any timestamp, the file's modification time is
+    used, which a copy sets forward and so never deletes too early (hazard S-17)."""
     if segment.max_timestamp == NO_TIMESTAMP or segment.max_timestamp > wall_ms:
         return min(segment.modified_ms, wall_ms)
     return segment.max_timestamp
@@ -45,7 +45,7 @@ def record_time(segment: SegmentFacts, wall_ms: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TimeRetention:
-    """``retention.ms``: delete what is older, by record times. Negative keeps for ever."""
+    """``retention.ms``: delete older segments, by record times. Negative: keep for ever."""
 
     retention_ms: int
 
@@ -55,13 +55,13 @@ class TimeRetention:
         return [one for one in segments if self.deletable_at_ms(one, wall_ms) < wall_ms]
 
     def deletable_at_ms(self, segment: SegmentFacts, wall_ms: int) -> int:
-        """The last moment at which the segment is still kept, for whoever asks why."""
+        """The last time at which the segment is kept, wall clock ms; for reports."""
         return record_time(segment, wall_ms) + self.retention_ms
 
 
 @dataclass(frozen=True, slots=True)
 class ModifiedTimeRetention:
-    """The older rule: delete by the file's modification time (LOG-20). Only where asked for."""
+    """The older rule: delete by the file's modification time (LOG-20). Off by default."""
 
     retention_ms: int
 
@@ -102,10 +102,10 @@ def deletable_count(
     high_watermark: int,
     log_start_offset: int = 0,
 ) -> int:
-    """How many segments, from the oldest, may go now.
+    """How many segments, from the oldest on, may be deleted now.
 
-    If that includes the active one, the log must be rolled first. Segments that lie before the log
-    start have been given up by whoever moved it."""
+    If that includes the active one, the log must be rolled first. Segments before the log start are
+    always included."""
     chosen = {one.base_offset for policy in policies for one in policy(segments, wall_ms)}
     count = 0
     for segment in segments:
@@ -118,14 +118,14 @@ def deletable_count(
 
 
 class ClockWatch:
-    """Notices that the wall clock has jumped, upon which retention by time must wait.
+    """Detects jumps of the wall clock, after which retention by time must wait.
 
     A step of a year would delete everything (hazard S-18). Trust comes back once both clocks have
     agreed for the settling time, so a machine that slept overnight recovers by itself.
 
-    The monotonic clock says nothing about the time in which no process ran. There a long absence
-    and a jump look the same, and both cost no more than the settling time: ``begin`` compares
-    the wall clock with the last time that was trusted."""
+    The monotonic clock does not cover the time in which no process ran. A long absence and a jump
+    look the same then, and both cost only the settling time: ``begin`` compares the wall clock with
+    the last trusted time."""
 
     __slots__ = ("_difference_ms", "_jumped_at_ms", "settle_ms", "tolerance_ms")
 
@@ -136,21 +136,21 @@ class ClockWatch:
         self._jumped_at_ms: float | None = None
 
     def begin(self, now_ms: float, wall_ms: int, last_wall_ms: int | None) -> bool:
-        """A process has started; ``last_wall_ms`` is the last time that an earlier one trusted.
+        """Begin at a process start; ``last_wall_ms`` is the last time that an earlier one trusted.
 
-        None: nobody was here before, so there is nothing to lose. The last time must only be
-        remembered while ``is_trusted``: then an untrusted start that is followed by another one
-        begins to settle again, and a clock that was put right meanwhile is trusted at once."""
+        None: there was no earlier process, so there is nothing to lose. The caller must save the
+        time only while ``is_trusted``: then a restart during the settling time settles again, and a
+        clock that was corrected in between is trusted at once."""
         self._difference_ms = wall_ms - now_ms
         if last_wall_ms is not None and abs(wall_ms - last_wall_ms) > self.tolerance_ms:
             self._jumped_at_ms = now_ms
         return self._jumped_at_ms is None
 
     def is_trusted(self, now_ms: float, wall_ms: int) -> bool:
-        """Compare the clocks; to be asked every few minutes. False: delete nothing by time."""
+        """Compare the clocks; called every few minutes. False: delete nothing by time."""
         difference_ms = wall_ms - now_ms
         known_ms = self._difference_ms
-        # Compared with the last look only: clocks that drift apart slowly are no jump.
+        # Compared with the last call only: slow drift is no jump.
         self._difference_ms = difference_ms
         if known_ms is not None and abs(difference_ms - known_ms) > self.tolerance_ms:
             self._jumped_at_ms = now_ms

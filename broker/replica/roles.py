@@ -1,4 +1,4 @@
-"""What a replica can be to its partition, and what it says when that changes."""
+"""The roles of a replica, and the result of a role change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.protocol.named_tuples import NamedTuple
 
 
 class Role(Enum):
-    """What the replica is to its partition."""
+    """The role of a replica in its partition."""
 
     NONE = auto()
     LEADER = auto()
@@ -17,7 +17,7 @@ class Role(Enum):
 
 
 class LogBounds(NamedTuple):
-    """What a log says of itself when it is opened; the watermark is None if it was not saved."""
+    """The bounds of a log when it is opened; the watermark is None if it was not saved."""
 
     log_start_offset: int
     log_end_offset: int
@@ -25,10 +25,10 @@ class LogBounds(NamedTuple):
 
 
 class RoleChange(NamedTuple):
-    """The answer to what the controller wants.
+    """The result of a role change by the controller.
 
-    ``is_new_epoch``: requests that wait here must be asked again, a fetcher must start over, and
-    the leader epochs must be on the disk before anything is served (hazards R-04, R-05)."""
+    ``is_new_epoch``: parked requests must be re-evaluated, the fetcher must start over, and the
+    leader epochs must be durable before anything is served (hazards R-04, R-05)."""
 
     error: ErrorCode = ErrorCode.NONE
     is_new_epoch: bool = False

@@ -2,9 +2,9 @@
 
     int16 version 1 | uint32 CRC-32C of the rest | int32 count | entries of 46 bytes
 
-Kafka writes one entry per producer, its newest batch. Written here are up to five, oldest first:
-Kafka's reader lets a later entry of the same producer replace an earlier one, so it sees what it
-would have written, and a restart does not forget the batches that are still in flight (T-01).
+Kafka writes one entry per producer, its newest batch. Ottla writes up to five, oldest first: in
+Kafka's reader a later entry of a producer replaces an earlier one, so the file stays compatible,
+and a restart does not forget the batches in flight (T-01).
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
 def decode_snapshot(content: Buffer) -> list[SnapshotEntry]:
     """The entries of a snapshot file.
 
-    Raises CorruptLogError unless every byte is accounted for; an older snapshot, or the log from
-    its start, tells the same."""
+    Raises CorruptLogError unless every byte is valid; the caller then uses an older snapshot or
+    replays the log from its start."""
     if len(content) < ENTRIES_START:
         raise CorruptLogError(f"a producer snapshot of {len(content)} bytes")
     version, checksum = _HEAD.unpack_from(content)

@@ -1,8 +1,8 @@
-"""How long the transactions of one partition have been open, by this broker's own clock.
+"""Measures how long the transactions of one partition have been open, by the broker's clock.
 
-The times in records are the producers' and may be of any year (hazard S-18). A transaction that
-nobody ends holds back readers of committed records, and compaction, for ever: whoever operates the
-cluster has to see it (hazard T-25, KIP-664).
+Record timestamps are the producers' and may be arbitrary (hazard S-18). A transaction that is never
+ended blocks read_committed consumers and compaction for ever, so the operator has to see it (hazard
+T-25, KIP-664).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TransactionAges:
-    """Owned by a partition, leader or follower; looks from time to time."""
+    """Owned by a partition, leader or follower, and updated periodically."""
 
     __slots__ = ("_since_ms",)
 
@@ -27,12 +27,12 @@ class TransactionAges:
         return not self._since_ms
 
     def look(self, open_transactions: Mapping[int, int], now_ms: float) -> None:
-        """Take note of what is open now: first offset by producer id."""
+        """Update with the open transactions: first offset by producer id."""
         known = self._since_ms
         self._since_ms = {
             transaction: known.get(transaction, now_ms) for transaction in open_transactions.items()
         }
 
     def oldest_ms(self, now_ms: float) -> float:
-        """For how long the oldest one has been known to be open; 0 if none is."""
+        """The known age of the oldest open transaction, milliseconds; 0 without one."""
         return max(0.0, now_ms - min(self._since_ms.values(), default=now_ms))

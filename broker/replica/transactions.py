@@ -1,8 +1,8 @@
-"""Open and just ended transactions of one partition, and the last stable offset they hold down.
+"""Open and just ended transactions of one partition, and the last stable offset.
 
 A transaction opens with its first batch and ends with its marker. Until the marker itself is below
 the high watermark it may still be truncated, and the transaction be open again: so "ended but not
-replicated" is a state of its own and keeps holding the last stable offset (hazard T-17).
+replicated" is a separate state that still holds back the last stable offset (hazard T-17).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class CompletedTransaction(NamedTuple):
     first_offset: int
     last_offset: int
     is_aborted: bool
-    # What read_committed could reach right after this marker, as the aborted index stores it.
+    # The last stable offset right after this marker, as stored in the transaction index.
     last_stable_offset: int
 
 
@@ -38,7 +38,7 @@ class PartitionTransactions:
         self._first_unstable: int | None = None
         # The high watermark when it was last looked at.
         self.settled_offset = 0
-        # Told when there may be one open that was not before.
+        # Called when a transaction is opened.
         self.on_begin: Callable[[], object] | None = None
 
     @property
@@ -48,11 +48,11 @@ class PartitionTransactions:
 
     @property
     def awaits_watermark(self) -> bool:
-        """Whether a marker waits to be replicated, so that a higher watermark means something."""
+        """Whether a marker waits to be replicated."""
         return bool(self._ended)
 
     def awaits(self, producer_id: int) -> bool:
-        """Whether the end of this producer's transaction is among those that wait."""
+        """Whether a marker of this producer waits to be replicated."""
         return any(done.producer_id == producer_id for done in self._ended)
 
     @property
@@ -61,7 +61,7 @@ class PartitionTransactions:
         return dict(self._open)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Where read_committed readers stop. Read the watermark once and use it for both."""
+        """Where read_committed readers stop, for that high watermark."""
         return last_stable_offset(high_watermark, self._first_unstable)
 
     def begin(self, producer_id: int, first_offset: int) -> None:
@@ -81,7 +81,7 @@ class PartitionTransactions:
             return None
         assert first_offset < marker_offset
         del self._open[producer_id]
-        # Kafka's index entry looks at what is still open only, not at what awaits replication.
+        # As in Kafka, the index entry considers open transactions only, not unreplicated markers.
         stable = min(self._open.values(), default=marker_offset + 1)
         done = CompletedTransaction(producer_id, first_offset, marker_offset, is_aborted, stable)
         self._ended.append(done)
@@ -97,7 +97,7 @@ class PartitionTransactions:
         return self._refresh()
 
     def clear(self) -> None:
-        """Forget everything; the log is about to be told again."""
+        """Forget everything; the log is about to be replayed."""
         self._open.clear()
         self._ended.clear()
         self._refresh()

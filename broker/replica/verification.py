@@ -1,4 +1,4 @@
-"""Which batches may open a transaction in this partition (KIP-890).
+"""Verifies that a batch may open a transaction in this partition (KIP-890).
 
     guard of this producer and epoch          a batch that would open a transaction
     none, or none that its coordinator has    INVALID_TXN_STATE
@@ -6,11 +6,11 @@
     confirmed, a lower sequence was seen      OUT_OF_ORDER_SEQUENCE_NUMBER
     confirmed                                 append
 
-A produce that was long on its way can arrive when its transaction has ended, and open another one
-that nobody will end (hazard T-13). So before the first batch its coordinator is asked. The guard
-stands here from before the question; the next batch or marker of the producer takes it away. An
-answer counts only for a guard that still stands: nothing has ended since the question then, so
-what the coordinator said still holds. Guards belong to one leadership, and vanish with it.
+A delayed produce can arrive after its transaction has ended, and open another one that is never
+ended (hazard T-13). So the partition asks the coordinator before the first batch. It sets a guard
+before the question; the producer's next batch or marker removes it. An answer counts only while its
+guard is set: then no transaction has ended since the question, and the answer is still valid.
+Guards last for one leadership.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ _NONE = ErrorCode.NONE
 
 
 class TransactionClaim(NamedTuple):
-    """A producer says that it is in a transaction. ``adds``: that transaction bumps its epoch at
-    its end, and is told of the partition by the same question (transaction version 2)."""
+    """A producer's claim to be in a transaction.
+
+    ``adds``: the same question adds the partition to the transaction, whose end bumps the
+    producer's epoch (transaction version 2)."""
 
     producer_id: int
     producer_epoch: int
@@ -41,12 +43,12 @@ class TransactionClaim(NamedTuple):
 
 
 class Guard:
-    """One question to a coordinator, for as long as its answer means anything."""
+    """One question to a coordinator, while its answer is valid."""
 
     __slots__ = ("adds", "is_confirmed", "is_standing", "lowest_sequence", "since_ms")
 
     def __init__(self, claim: TransactionClaim, now_ms: float) -> None:
-        # While nothing of the transaction is in the log, no later batch may come before this.
+        # While no batch of the transaction is in the log, none above this sequence may be appended.
         self.lowest_sequence = claim.base_sequence
         self.adds = claim.adds
         self.since_ms = now_ms
@@ -54,13 +56,13 @@ class Guard:
         self.is_confirmed = False
 
     def confirm(self) -> bool:
-        """The coordinator says yes; whether it still means anything."""
+        """Apply the coordinator's confirmation; returns whether it is still valid."""
         self.is_confirmed = self.is_standing
         return self.is_confirmed
 
 
 class Verifications:
-    """Owned by the replica that leads, for one leader epoch."""
+    """The guards of one leader epoch; owned by the leading replica."""
 
     __slots__ = ("_guards",)
 
@@ -74,9 +76,10 @@ class Verifications:
     def begin(
         self, claim: TransactionClaim, state: ProducerState | None, now_ms: float
     ) -> Guard | ErrorCode | None:
-        """The guard to ask the coordinator for, None if there is no need (the transaction is open
-        here, or was found open and has not ended since), or why it is no use to ask. ``state`` is
-        what the partition knows of the producer."""
+        """The guard for a question to the coordinator; None if none is needed; an error if refused.
+
+        None is needed if the transaction is open here, or was confirmed and has not ended since.
+        ``state`` is the producer's state in this partition."""
         if state is not None:
             if claim.producer_epoch < state.producer_epoch:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -98,16 +101,17 @@ class Verifications:
         guard = self._guards.get(batch.producer_id, {}).get(batch.producer_epoch)
         if guard is None or not guard.is_confirmed:
             return ErrorCode.INVALID_TXN_STATE
-        # Once a later batch is in, the earlier one could never be repeated with success.
+        # After a later batch was appended, a retry of the earlier one could never succeed.
         is_late = _is_before(guard.lowest_sequence, batch.base_sequence)
-        # With a new epoch for each transaction every one begins with sequence 0.
+        # With a new epoch for each transaction, each begins with sequence 0.
         if is_late or (guard.adds and state is None and batch.base_sequence > 0):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return _NONE
 
     def forget(self, producer_id: int, guard: Guard) -> None:
-        """There will be no yes to this: no later batch has to wait for this one, and whoever asks
-        without end leaves nothing behind."""
+        """Remove a guard that was not confirmed.
+
+        Later batches need not wait for it, and repeated claims leave no state behind."""
         guards = self._guards.get(producer_id, {})
         for producer_epoch, known in list(guards.items()):
             if known is guard and not guard.is_confirmed:
@@ -117,12 +121,12 @@ class Verifications:
             self._guards.pop(producer_id, None)
 
     def drop(self, producer_id: int) -> None:
-        """The producer has a batch or a marker in the log; no answer from before counts."""
+        """Remove a producer's guards, which makes pending answers void; called after an append."""
         for guard in self._guards.pop(producer_id, {}).values():
             guard.is_standing = guard.is_confirmed = False
 
     def expire(self, now_ms: float, expiration_ms: float) -> None:
-        """Forget guards so old that nobody comes back for them."""
+        """Remove the guards of producers whose guards are all older than that."""
         for producer_id, guards in list(self._guards.items()):
             if all(now_ms - guard.since_ms >= expiration_ms for guard in guards.values()):
                 self.drop(producer_id)
@@ -131,9 +135,9 @@ class Verifications:
 def judge_batch(
     producers: ProducerTable, verifications: Verifications, batch: RecordBatch
 ) -> AppendVerdict:
-    """What to do with a batch that has a producer id: its sequence and its transaction judged.
+    """The verdict on a batch with a producer id, by its sequence and its transaction.
 
-    A repetition is recognised before its transaction is asked for, which may have ended."""
+    Duplicates are detected first, since their transaction may have ended."""
     verdict = producers.judge(batch)
     if (
         not batch.is_transactional
@@ -146,8 +150,7 @@ def judge_batch(
 
 
 def is_open(state: ProducerState, producer_epoch: int) -> bool:
-    """Whether that transaction is open here. With a newer epoch than the partition knows it is
-    another one."""
+    """Whether a transaction of that producer epoch is open here."""
     return state.has_open_transaction and state.producer_epoch == producer_epoch
 
 

@@ -1,8 +1,8 @@
-"""The offsets that bound what a reader may see, as arithmetic.
+"""Computes the offsets that bound reads: high watermark and last stable offset.
 
 The high watermark is the first offset that is not known to be on the whole maximal ISR. It only
-grows while a replica leads (REP-14); positions in files are derived from it and never the other way
-round (hazard R-26).
+grows while a replica leads (REP-14); file positions are derived from it, never the reverse (hazard
+R-26).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FetchIsolation(IntEnum):
-    """How far a reader may look. The first two are the wire's; followers read to the log end."""
+    """How far a reader may read; the first two are the protocol's, the last is for followers."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -23,17 +23,18 @@ class FetchIsolation(IntEnum):
 
 
 def raised_watermark(current: int, leader_end_offset: int, ends: Sequence[int]) -> int:
-    """The high watermark after the log ends of all that count: their minimum, never going back.
+    """The new high watermark: the minimum of the counted log ends, never below the current one.
 
-    A replica that has not been heard in this epoch counts as -1 and thereby holds it."""
+    A replica that has not fetched in this epoch counts as -1 and so holds it."""
     reached = min(leader_end_offset, min(ends)) if ends else leader_end_offset
     return max(current, reached)
 
 
 def effective_min_insync(min_insync_replicas: int, replication_factor: int) -> int:
-    """How many must be in sync before anything counts as committed.
+    """How many replicas must be in sync before a record counts as committed.
 
-    A topic with fewer replicas than it demands would otherwise never show a record."""
+    At most the replication factor: otherwise a topic with fewer replicas would never show
+    records."""
     return min(min_insync_replicas, replication_factor)
 
 
@@ -44,7 +45,7 @@ def clamped_watermark(known: int, log_start_offset: int, log_end_offset: int) ->
 
 
 def last_stable_offset(high_watermark: int, first_unstable_offset: int | None) -> int:
-    """Where read_committed readers stop: before the first transaction that is still undecided."""
+    """Where read_committed readers stop: at the first undecided transaction."""
     if first_unstable_offset is None:
         return high_watermark
     return min(high_watermark, first_unstable_offset)

@@ -1,7 +1,7 @@
 """``python -m ottla.broker.testing.child FD LEVEL``: one broker of a cluster of processes.
 
-Its cluster holds the other end of the socket with that descriptor: it says what to do with the
-broker, and has the metadata store. When it goes, so does this process.
+Its cluster holds the other end of the socket with that descriptor: it controls the broker and has
+the metadata store. When it closes the socket, this process ends.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ START, STOP, HIT, GONE, LOG = "start", "stop", "hit", "gone", "log"
 
 
 class Child:
-    """Serves what the cluster calls: the calls of ``Seatlike``, by their names."""
+    """Serves the cluster's calls: the methods of ``Seatlike``, by name."""
 
     def __init__(self) -> None:
         self._tasks = Tasks()
-        # By the machine's own clock: a lease does not age by time that was advanced.
+        # The real clock: a lease does not age when a test advances the time.
         self._store = RemoteStore(RealClock())
         self._wire = CallChannel(self._tasks, self._serve, self._take, self._on_closed)
         self._store.wire = self._wire
@@ -43,7 +43,7 @@ class Child:
         self._ended = asyncio.Event()
 
     async def run(self, connected: socket.socket, level: int) -> None:
-        """Until the cluster has stopped the broker, or has gone."""
+        """Serve until the cluster has stopped the broker or closed the socket."""
         await self._wire.open(connected)
         logger = logging.getLogger("ottla")
         logger.setLevel(level)
@@ -85,13 +85,13 @@ class Child:
         return may
 
     def on_gone(self, node_id: int, reason: str) -> None:
-        """Say so, and go: the socket keeps what was written into it."""
+        """Report the broker's end and kill this process; the socket keeps the written bytes."""
         self._wire.note(GONE, node_id, reason)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _Teller(logging.Handler):
-    """Tells the cluster what is logged here."""
+    """Sends this process's log records to the cluster."""
 
     def __init__(self, wire: CallChannel) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The process of one broker: started, signalled, reaped, and heard when it dies."""
+"""The process of one broker: starts, signals and reaps it, and keeps its standard error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STDERR_BYTES_MAX = 2_000
 
 
 class ChildProcess:
-    """Started once. It ends with this object at the latest, or with the interpreter."""
+    """A process that is started once and ends with this object at the latest."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -25,7 +25,7 @@ class ChildProcess:
         self._words = ""
 
     def start(self) -> socket.socket:
-        """Begin; what is returned is connected to it."""
+        """Start the process; returns a socket that is connected to it."""
         ours, theirs = socket.socketpair()
         level = logging.getLogger("ottla").getEffectiveLevel()
         with theirs:
@@ -37,7 +37,7 @@ class ChildProcess:
                 env=_environment(),
                 pass_fds=[theirs.fileno()],
             )
-        # One that is stopped would not notice that its cluster has gone.
+        # A stopped process would not notice that its cluster has ended.
         weakref.finalize(self, _kill, self._process)
         return ours
 
@@ -46,19 +46,19 @@ class ChildProcess:
         return self._process is not None
 
     def signal(self, number: int) -> None:
-        """Send it."""
+        """Send a signal to the process."""
         assert self._process is not None
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill and reap it. May be called again."""
+        """Kill and reap the process. May be called again."""
         if self._process is not None:
             _kill(self._process)
         self.last_words()
         self._stderr.close()
 
     def last_words(self) -> str:
-        """The end of what it wrote to standard error."""
+        """The end of its standard error."""
         if not self._stderr.closed:
             self._stderr.seek(0)
             words = self._stderr.read().decode(errors="replace").strip()
@@ -67,7 +67,7 @@ class ChildProcess:
 
 
 def _environment() -> dict[str, str]:
-    """With the path on which this process has found Ottla."""
+    """This process's environment, with its Ottla on the path."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(ottla.__file__)))
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -38,14 +38,13 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 REPLICAS_MAX = 3
-# What differs from Kafka's defaults: waits that only make tests slow, and topics that are large
-# for the sake of large clusters.
+# Differences from Kafka's defaults: shorter waits, and fewer partitions of internal topics.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
 }
-# What every broker is given by its cluster.
+# Settings that the cluster sets for every broker.
 OWN_SETTINGS = frozenset(
     {
         "advertised.listeners",
@@ -291,7 +290,7 @@ class Cluster:
             error.add_note(self.report())
 
     def _inner_servers(self) -> str:
-        """Where no fault of a request strikes, and no partition from clients."""
+        """The inter-broker addresses, where request faults and client partitions do not apply."""
         members = self._running().running
         if not members:
             raise ClusterError("no broker is running: restart one first")
@@ -317,7 +316,7 @@ class Cluster:
             raise
 
     def _note(self, what: str) -> Injected:
-        """Before it is done: what comes of it is noted after it."""
+        """Record a fault before it is injected, so that its effects come after it."""
         noted = Injected((time.monotonic() - self._begun_s) * 1000, what)
         self.injected.append(noted)
         return noted
@@ -380,14 +379,14 @@ class Cluster:
 
 
 def _topics() -> ModuleType:
-    """Loads what creates topics when the first is wanted: a third of the client comes with it."""
+    """Import topic creation on first use: it loads a third of the client."""
     from ottla.broker.testing import topics
 
     return topics
 
 
 def _temporary() -> ModuleType:
-    """Loads what makes temporary directories where a cluster keeps something on a disk."""
+    """Import temporary directories on first use, for clusters with data on a disk."""
     from ottla.broker.system import temporary
 
     return temporary

@@ -1,4 +1,4 @@
-"""Everything that can be made to go wrong with a cluster, by name.
+"""The faults that can be injected into a cluster.
 
 Each call returns when it is done, is noted in ``Cluster.injected``, and raises ClusterError with
 one sentence where it makes no sense: a broker that is not there, that is dead, that is paused.

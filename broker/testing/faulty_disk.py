@@ -57,23 +57,23 @@ def read_only() -> DiskFault:
 
 
 GROWS = frozenset({"append", "create", "make_directory"})
-# What waits for the device, and so for one that is slow.
+# Operations that wait for the device, so that a slow one delays them.
 WAITS = frozenset(
     {"fsync", "fsync_directory", "is_resident", "remove_tree", "rename", "scan", "unlink"}
 )
 
 
 class FaultPlan:
-    """The faults in force; shared by a disk and its files, changed while they are in use."""
+    """The active faults; shared by a disk and its files, changed while they are in use."""
 
     def __init__(self) -> None:
         self._faults: list[tuple[DiskFault, list[int]]] = []
         self.hits = 0
-        # Nothing is free, and nothing can be written.
+        # No space is free, and writes fail.
         self.is_full = False
-        # The process is no more: what it still does changes nothing.
+        # The process counts as dead: its writes change nothing.
         self.is_dead = False
-        # Called when half of the next append to a log is written; it ends the process.
+        # Called when half of the next log append is written; it ends the process.
         self.on_torn: Callable[[str], object] | None = None
 
     def add(self, fault: DiskFault) -> None:
@@ -81,11 +81,11 @@ class FaultPlan:
         self._faults.append((fault, [0]))
 
     def clear(self) -> None:
-        """The disk is well again."""
+        """Remove all faults."""
         self._faults.clear()
 
     def check(self, operation: str, path: str) -> float:
-        """Raise the error that is due, or return the milliseconds that the call takes longer."""
+        """Raise the error that is due, or return the delay of the call in milliseconds."""
         if self.is_full and operation in GROWS:
             self.hits += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
@@ -114,7 +114,7 @@ class FaultyFile:
         self._file = file
         self._plan = plan
         self._clock = clock
-        # What a dead process believes to have written.
+        # The bytes that a dead process believes to have written.
         self._void_bytes = 0
 
     @property
@@ -129,7 +129,7 @@ class FaultyFile:
         return self._file.fileno()
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """A failing append leaves half of what it was asked to write, as a full disk does."""
+        """Append; a failing append leaves half of its bytes, as a full disk does."""
         if self._plan.on_torn is not None and self.path.endswith(".log"):
             self._tear(buffers)
         if self._plan.is_dead:
@@ -177,7 +177,7 @@ class FaultyDisk:
 
     def __init__(self, disk: Disk, plan: FaultPlan, clock: Clock | None = None) -> None:
         self._below = disk
-        # Where the dead write.
+        # Receives the writes of a dead process.
         self._void = MemoryDisk()
         self._plan = plan
         self._clock = clock

@@ -20,7 +20,7 @@ NOTHING_NOW = "the network is cut"
 
 
 class FaultyNet:
-    """``ports.Net`` of one broker, and what is wrong with it now."""
+    """``ports.Net`` of one broker, with its active faults."""
 
     def __init__(self, below: Net) -> None:
         self._below = below
@@ -31,7 +31,7 @@ class FaultyNet:
         self._sockets: set[FaultySocket] = set()
         self._listeners: list[FaultyListener] = []
         self._waiting: list[asyncio.Future[None]] = []
-        # Where clients come in; connections to any other listener are other brokers'.
+        # The clients' listener; connections to any other listener are from brokers.
         self.clients_address: Address | None = None
 
     def listen(self, address: Address, options: SocketOptions) -> FaultyListener:
@@ -55,7 +55,7 @@ class FaultyNet:
         return faulty
 
     def is_blocked(self, target: Address | None, door: Address | None) -> bool:
-        """Whether nothing passes on such a connection now."""
+        """Whether such a connection is blocked now."""
         if self._is_paused:
             return True
         if target is not None:
@@ -71,7 +71,7 @@ class FaultyNet:
         self._on_change()
 
     def pause(self, *, paused: bool) -> None:
-        """Whether nothing passes at all."""
+        """Whether all connections are blocked."""
         self._is_paused = paused
         self._on_change()
 

@@ -1,4 +1,4 @@
-"""Requests that go wrong on demand: a reply that is lost, an error instead of the work, a delay.
+"""Injects request faults: a lost response, an error instead of the work, a delay.
 
 Stands between a broker's network and its dispatcher, only for requests of clients: what the brokers
 say to each other is disturbed by the network, not by name.
@@ -60,11 +60,11 @@ class FaultyRequests:
         self._faults[fault.number] = fault
 
     def drop(self, number: int) -> None:
-        """That fault is over. One that is unknown is fine."""
+        """Remove a fault, if it exists."""
         self._faults.pop(number, None)
 
     def clear(self) -> None:
-        """All is well again."""
+        """Remove all faults."""
         self._faults.clear()
 
     def dispatch(self, peer: ClientPeer, frame: memoryview, reply: ReplySlot) -> Any:
@@ -87,7 +87,7 @@ class FaultyRequests:
         if fault.error is not None:
             did = f"refused {name} with {ErrorCode(fault.error).name}"
         if not await self._claim(fault.number, did):
-            # Another broker had the last of them.
+            # Another broker has used up the fault.
             self.drop(fault.number)
             await _finish(self.dispatch(peer, frame, reply))
         elif fault.error is None:
@@ -112,7 +112,7 @@ async def _finish(outcome: Any) -> None:
 
 
 class _LostReply:
-    """``context.Reply``: whatever the answer is, the connection closes instead."""
+    """``context.Reply`` that closes the connection instead of sending the response."""
 
     __slots__ = ("_reply",)
 

@@ -1,4 +1,4 @@
-"""A metadata store whose sessions can be held up, for a broker that is paused or dead.
+"""A metadata store whose sessions can be paused, for a broker that is paused or dead.
 
 What a paused broker asks waits, and what it is told waits as well, in its order, as on the
 connection of a process that was stopped. A dead one is asked nothing and told nothing.
@@ -33,7 +33,7 @@ Answer = TypeVar("Answer")
 
 
 class GatedStore:
-    """``store.Store`` of one broker, and whether anything passes now."""
+    """``store.Store`` of one broker, behind a gate that is open, paused or closed for good."""
 
     def __init__(self, below: Store) -> None:
         self._below = below
@@ -41,7 +41,7 @@ class GatedStore:
         self._is_dead = False
         self._held: list[Callable[[], object]] = []
         self._waiting: list[asyncio.Future[None]] = []
-        # The last one; those before it are over.
+        # The current session; earlier ones have ended.
         self.session_id = 0
 
     async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> GatedSession:
@@ -51,7 +51,7 @@ class GatedStore:
         return GatedSession(self, session)
 
     async def passed(self) -> None:
-        """Return once something passes. Raises ConnectionLoss."""
+        """Return when the gate is open. Raises ConnectionLoss."""
         while self._is_held and not self._is_dead:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
@@ -60,7 +60,7 @@ class GatedStore:
             raise ConnectionLoss("the broker is dead")
 
     def tell(self, what: Callable[[], object]) -> None:
-        """Now, or when something passes again; never to the dead."""
+        """Call now, or when the gate opens; never for a dead broker."""
         if self._is_dead:
             return
         if self._is_held:
@@ -94,12 +94,12 @@ class GatedStore:
 
 
 class GatedSession:
-    """``store.Session`` behind the gate; see there for the meaning of each call."""
+    """``store.Session`` behind the gate; its calls are documented there."""
 
     def __init__(self, gate: GatedStore, below: MetadataSession) -> None:
         self._gate = gate
         self._below = below
-        # As far as the broker has heard.
+        # As reported to the broker.
         self.state = below.state
         self._listeners: list[Callable[[SessionState], object]] = []
         below.on_state(lambda state: gate.tell(lambda: self._on_state(state)))

@@ -138,8 +138,7 @@ class Segment:
             del starts[next(iter(starts))]
 
     def remember(self, offset: int, position: int) -> None:
-        """Remember where the first batch that reaches ``offset`` starts, dropping the oldest
-        one."""
+        """Remember where the first batch that reaches ``offset`` starts; drop the oldest."""
         starts = self.starts
         starts[offset] = position
         if len(starts) > STARTS_MAX:
