@@ -1,4 +1,4 @@
-"""What others leave for the controller in the store: announcements, and wishes of operators.
+"""Reads what brokers and operators leave for the controller in the store.
 
 Announcements are taken away as they are read, under the controller's guard; a wish is a znode that
 goes when it is granted.
@@ -26,7 +26,7 @@ _TAKEN_PER_GROUP = 500
 
 @dataclass(frozen=True, slots=True)
 class Announcements:
-    """One controller's ears. ``guard`` checks that it still is the controller (C-02)."""
+    """One controller's reader. ``guard`` checks that it still is the controller (C-02)."""
 
     session: MetadataSession
     watch: Watch
@@ -78,7 +78,7 @@ class Announcements:
         return MovesAsked(targets or {}, node.stat.version)
 
     async def preferred_elections(self) -> PreferredAsked:
-        """Who is to get its preferred leader, asked for by a znode."""
+        """The partitions that a znode requests preferred leaders for."""
         node = await self._request(paths.PREFERRED_ELECTION)
         if node is None:
             return PreferredAsked(None)

@@ -1,4 +1,4 @@
-"""What a controllership does now and then: look at everything again, and balance leaderships."""
+"""The periodic work of a controllership: it re-reads the store and balances leaderships."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.metadata.image import TopicImage
     from ottla.protocol.ports import Clock, Timer
 
-# Watches tell what changed; should one ever be lost, this is how long it matters (C-07).
+# Watches report changes; if one is ever lost, the change is found after this time (C-07).
 RECONCILE_MS = 30_000.0
 # Partitions whose states are read again in one such pass; the next ones follow in the next pass.
 RECONCILED_AT_ONCE = 500
@@ -57,13 +57,13 @@ class ControllerChores:
         self._turns_to_skip = 0
 
     def begin(self) -> None:
-        """The controllership is complete."""
+        """Start the timers; the controllership is complete."""
         self._later("reconcile", RECONCILE_MS, self._reconcile)
         if self._settings.auto_leader_rebalance_enable:
             self._later("balance", FIRST_BALANCE_MS, self._balance)
 
     def stop(self) -> None:
-        """The controllership is over."""
+        """Stop the timers; the controllership has ended."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

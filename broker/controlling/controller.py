@@ -46,7 +46,7 @@ class BrokerState(IntEnum):
 
 
 class ControllerCandidate:
-    """Owned by the server; a follower of the session (read ``lifecycle.py``)."""
+    """Owned by the server; follows the store session (see ``lifecycle.py``)."""
 
     def __init__(self, node_id: int, metadata: MetadataCache, parts: ControllerParts) -> None:
         self._node_id = node_id
@@ -58,7 +58,7 @@ class ControllerCandidate:
 
     @property
     def controllership(self) -> Controllership | None:
-        """The one this broker holds, if it is the controller."""
+        """The present controllership; None if this broker is not the controller."""
         return self._current
 
     @property
@@ -68,7 +68,7 @@ class ControllerCandidate:
         return BrokerState.RUNNING_AS_CONTROLLER if is_complete else BrokerState.RUNNING_AS_BROKER
 
     async def begin(self, session: MetadataSession) -> None:
-        """Stand for election in this session."""
+        """Run for election in this session."""
         assert self._campaign is None, "one session at a time"
         self._campaign = self._parts.tasks.spawn("controller", self._run(session))
 

@@ -106,7 +106,7 @@ class Controllership:
         doubted: frozenset[int] = frozenset(),
     ) -> None:
         self.identity = identity
-        # Whether the world was read, settled and told.
+        # Whether the store was read, the elections are done and the brokers are informed.
         self.is_complete = False
         self._session = session
         self._cluster_id = cluster_id
@@ -139,10 +139,10 @@ class Controllership:
         self._senders = Senders(parts.channel, clock, parts.tasks, reports, doubted)
         self._is_over = False
 
-    # ---- from outside ----
+    # ---- calls from other parts ----
 
     async def run(self) -> None:
-        """Lead until it is over. Raises Fenced or StoreError, or is cancelled."""
+        """Lead until an error or cancellation. Raises Fenced or StoreError."""
         try:
             await self._check_place()
             await self._load()
@@ -186,7 +186,7 @@ class Controllership:
         return self._current
 
     async def prepare_deletion(self, topics: Sequence[tuple[str, Uuid]]) -> Event:
-        """Read what deleting these topics comes to."""
+        """Read what remains to be deleted of these topics."""
         return await self._rereading.deletion(topics)
 
     def configs_changed(self, entities: Iterable[Entity]) -> None:
@@ -195,7 +195,7 @@ class Controllership:
             if entity.entity_type in CONFIGURED_TYPES:
                 self._mark(paths.config(*entity))
 
-    # ---- what comes ----
+    # ---- events ----
 
     async def _take(self, item: str | Event | ControllerCommand) -> None:
         if isinstance(item, str):

@@ -62,7 +62,7 @@ class PeerWatch:
                 return
 
     async def _connected(self, node_id: int) -> Connection:
-        """Retry until connected: a broker that never answered may not listen yet."""
+        """Retry until connected: a broker that never answered may not be listening yet."""
         while True:
             try:
                 return await self._peers.connect(node_id, purpose="vigil")

@@ -57,14 +57,14 @@ class _Sender:
         self.failure_count = 0
 
     def failed(self, error: Exception) -> bool:
-        """Take in why nothing got through; whether the broker is to be suspected now."""
+        """Handle a failed request; returns whether the broker is to be suspected now."""
         is_dead = self.suspicion.failed(sign_of(error), has_answered=self.has_answered)
         is_new = is_dead and not self.is_suspected
         self.is_suspected = self.is_suspected or is_dead
         return is_new
 
     def answered(self) -> bool:
-        """The broker is there; whether it was suspected."""
+        """Handle a response; returns whether the broker was suspected."""
         was_suspected = self.is_suspected
         self.has_answered = True
         self.is_suspected = False
@@ -118,7 +118,7 @@ class Senders:
             self._close(node_id)
 
     def stop(self) -> None:
-        """Nothing leaves after this."""
+        """Stop all senders."""
         for node_id in sorted(self._senders):
             self._close(node_id)
 

@@ -51,7 +51,7 @@ _NONE: Mapping[str, TopicImage] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class StoreReader:
-    """One controller's eyes. ``guard`` checks that it still is the controller (C-02)."""
+    """Reads the store for one controller; ``guard`` checks that it still leads (C-02)."""
 
     session: MetadataSession
     watch: Watch
@@ -240,7 +240,7 @@ class StoreReader:
         return TopicDeletion(name, subtree, topic_id, is_marked)
 
     async def _subtree(self, path: str) -> list[str]:
-        """The path and all below it, children before parents."""
+        """The path and all its descendants, children before parents."""
         try:
             names = await self.session.children(path)
         except NoNode:
@@ -249,7 +249,7 @@ class StoreReader:
         return [*(inner for group in below for inner in group), path]
 
     async def config(self, entity: Entity) -> dict[str, str] | None:
-        """What is set for it; None if it has no settings, not even empty ones."""
+        """The settings in the store; None if there is no entry, not even an empty one."""
         try:
             node = await self.session.get(paths.config(*entity))
         except NoNode:

@@ -16,7 +16,7 @@ _REFUSALS_OF_THE_DEAD = 2
 
 
 class FailureSign(Enum):
-    """What a failure says of the process at the other end."""
+    """What a failure shows about the process at the other end."""
 
     REFUSED = "no process listens"
     BROKEN = "a connection broke"
@@ -35,7 +35,7 @@ def sign_of(error: Exception) -> FailureSign:
 
 
 class Suspicion:
-    """Of one life of one broker."""
+    """The suspicion of one registration of one broker."""
 
     def __init__(self, *, is_lost: bool = False) -> None:
         # A broker that never answered may not listen yet, or at another address. A loss is
@@ -53,6 +53,6 @@ class Suspicion:
         return self.is_lost and self._refusal_count >= _REFUSALS_OF_THE_DEAD
 
     def answered(self) -> None:
-        """It is there."""
+        """The broker has answered."""
         self.is_lost = False
         self._refusal_count = 0

@@ -56,12 +56,12 @@ class WireChannel:
             raise
 
     async def reach(self, node_id: int) -> None:
-        """Have a connection to the broker. Raises KafkaError or ClientError."""
+        """Connect to the broker. Raises KafkaError or ClientError."""
         if node_id != self._peers.node_id:
             await self._connection(node_id)
 
     def close(self) -> None:
-        """Close every connection, and make no more: senders end a little later."""
+        """Close all connections and refuse new ones: the senders end later."""
         self._is_closed = True
         for node_id, connection in list(self._connections.items()):
             self._give_up(node_id, connection, "the broker stops")

@@ -33,7 +33,7 @@ _BATCH_OVERHEAD_BYTES = 1_024
 
 
 def caller_of(context: RequestContext) -> RequestOrigin:
-    """Who asks, as groups describe their members: Kafka shows addresses with a slash."""
+    """The client as groups describe it; Kafka shows addresses with a slash."""
     return RequestOrigin(
         context.client_id,
         f"/{context.client_host}",
@@ -43,7 +43,7 @@ def caller_of(context: RequestContext) -> RequestOrigin:
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
-    """Of the broker's configuration, what groups are decided by."""
+    """The broker's settings for groups."""
     return GroupSettings(
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -71,7 +71,7 @@ def _assignor_name(item: str) -> str:
 def group_machines(
     config: BrokerConfig, metadata: MetadataCache, random: Random
 ) -> Callable[[], GroupMachine]:
-    """What makes an empty machine for a shard."""
+    """A factory of empty machines for shards."""
     settings = group_settings(config)
     own_times = OwnTimes(metadata, config.sources)
 

@@ -58,7 +58,7 @@ def flaw_of_all(topic: str, configs: Mapping[str, str]) -> str | None:
 
 
 class InternalTopics:
-    """Owned by the server; handlers ask it for topics that are missing."""
+    """Owned by the server; handlers request missing topics from it."""
 
     def __init__(self, config: BrokerConfig, making: TopicCreation, tasks: Tasks) -> None:
         self._config = config

@@ -158,7 +158,7 @@ class Shard(Generic[M]):
     # ---- loading and ending ----
 
     def load(self) -> None:
-        """Begin to read the partition; requests are refused until that is done."""
+        """Begin to load the partition; requests are refused until it is loaded."""
         parts = self._parts
         self._timer = None
         self.state = ShardState.LOADING
@@ -213,7 +213,7 @@ class Shard(Generic[M]):
         self._reload(pause_ms, ShardState.FAILED)
 
     def end(self, error: ErrorCode) -> None:
-        """Answer every waiting request with the error and do nothing any more."""
+        """Answer every waiting request with the error and stop."""
         if self.state is ShardState.ENDED:
             return
         was_active = self.state is ShardState.ACTIVE
@@ -253,10 +253,10 @@ class Shard(Generic[M]):
             one.later.complete(one.refuse(error))
         self.markers.fail_all()
 
-    # ---- asking the machine ----
+    # ---- requests to the machine ----
 
     def handle(self, request: Any, caller: RequestOrigin, asked: PendingReply) -> None:
-        """Ask the machine, which ``check`` allows; the answer comes now or later."""
+        """Pass a request to the machine, which ``check`` allows; the answer comes now or later."""
         self._last_ticket = ticket = self._last_ticket + 1
         self._asked[ticket] = asked
         self._call(partial(self.machine.handle, request, caller, ticket))

@@ -73,7 +73,7 @@ class OpenAppends:
         return len(self._open)
 
     def outcome(self, required_offset: int, *, needs_flush: bool) -> ErrorCode | None:
-        """What has become of an append up to that offset; None while it is open.
+        """The outcome of an append up to that offset; None while it is open.
 
         Too few replicas after the append is no outcome: the records are in the log and count when
         a replica comes back (hazard R-20). Waiting requests end at their deadline."""
@@ -97,7 +97,7 @@ class OpenAppends:
             self._park()
 
     def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop following all appends."""
         self._open.clear()
         self._overdue_count = 0
         if self._waiter is not None:
@@ -146,12 +146,12 @@ class OpenAppends:
 
 
 def as_coordinator(error: ErrorCode) -> ErrorCode:
-    """What an error of the partition means to who asks its coordinator."""
+    """The coordinator's error for an error of the partition."""
     return _AS_COORDINATOR.get(error, error)
 
 
 def batch_bytes_max(partition: PartitionRuntime) -> int:
-    """The largest batch that the partition takes."""
+    """The largest batch that the partition accepts, bytes."""
     rules = partition.settings.append_rules
     return min(rules.max_message_bytes, rules.segment_bytes)
 

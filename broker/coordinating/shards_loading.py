@@ -92,7 +92,8 @@ class Loader:
         try:
             data = await self._offload.run(found.region.read)
         except OSError as error:
-            # For the directory to judge: a task that dies of it would take the broker along.
+            # The directory's health judges it: an unhandled error in this task would stop the
+            # broker.
             raise log.home.health.judge(f"cannot read the log of {log.partition}", error) from error
         total = 0
         records: list[LogRecord] = []

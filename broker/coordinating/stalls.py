@@ -40,12 +40,12 @@ class StallClock:
         self.trusts_wall: Callable[[], bool] = lambda: True
 
     def start(self) -> None:
-        """Watch the loop from now on. May be called again."""
+        """Start watching the loop. May be called again."""
         if self._timer is None:
             self._tick()
 
     def stop(self) -> None:
-        """Watch no longer; the clock then runs as any other."""
+        """Stop watching; the clock then runs as any other."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None

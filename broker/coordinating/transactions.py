@@ -41,7 +41,7 @@ _THIS_BROKER = RequestOrigin("verification", "", 5)
 
 
 def transaction_settings(config: BrokerConfig) -> TransactionSettings:
-    """Of the broker's configuration, what transactions are decided by."""
+    """The broker's settings for transactions."""
     return TransactionSettings(
         max_timeout_ms=config.transaction_max_timeout_ms,
         expiration_ms=config.transactional_id_expiration_ms,
@@ -54,7 +54,7 @@ def transaction_settings(config: BrokerConfig) -> TransactionSettings:
 
 
 def transaction_machines(config: BrokerConfig) -> Callable[[], TransactionMachine]:
-    """What makes an empty machine for a shard."""
+    """A factory of empty machines for shards."""
     settings = transaction_settings(config)
 
     return lambda: _load_shard()(settings)
@@ -147,7 +147,7 @@ class TransactionCoordinator(Coordinator["TransactionMachine"]):
         return machine.listing(request, now)
 
     def states(self) -> Iterator[str]:
-        """The state of each transactional id here, for figures."""
+        """The state of each transactional id here, for metrics."""
         for listed in self.listing(ListTransactionsRequest()):
             # Shards that are still being loaded are passed over.
             if listed is not None and not isinstance(listed, ErrorCode):

@@ -98,7 +98,7 @@ class MarkerSender:
 
     @property
     def owed(self) -> OwedMarkers:
-        """For figures."""
+        """For metrics."""
         return self._owed
 
     def send(
@@ -114,12 +114,12 @@ class MarkerSender:
         self._go_on()
 
     def forget(self, owner: object) -> None:
-        """The owner of these orders is no coordinator any more."""
+        """Forget the orders of an owner that is no longer a coordinator."""
         self._owed.forget(owner)
         self._refused.pop(owner, None)
 
     def close(self) -> None:
-        """Send nothing any more: the broker stops."""
+        """Stop sending: the broker stops."""
         self._is_closed = True
         for node_id in list(self._lanes):
             self._close_lanes(node_id)

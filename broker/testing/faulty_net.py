@@ -47,7 +47,7 @@ class FaultyNet:
         return self.adopt(await self._below.connect(address, options), address, None)
 
     def adopt(self, socket: Socket, target: Address | None, door: Address | None) -> FaultySocket:
-        """Look after a connection: to that target, or through that door."""
+        """Wrap a connection to that target, or accepted at the listener ``door``."""
         faulty = FaultySocket(self, socket, target, door)
         self._sockets.add(faulty)
         if self._is_dead:
@@ -63,15 +63,15 @@ class FaultyNet:
         return self._has_clients_cut and door == self.clients_address
 
     def cut(self, targets: Iterable[Address], *, clients: bool) -> None:
-        """From now on nothing passes to those addresses, and to and from clients or not.
+        """Block connections to those addresses and, with ``clients``, those of clients.
 
-        Replaces what was cut before."""
+        Replaces the previous cut."""
         self._cut = frozenset(targets)
         self._has_clients_cut = clients
         self._on_change()
 
     def pause(self, *, paused: bool) -> None:
-        """Whether all connections are blocked."""
+        """Block or unblock all connections."""
         self._is_paused = paused
         self._on_change()
 

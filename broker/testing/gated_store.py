@@ -69,11 +69,11 @@ class GatedStore:
             what()
 
     def hold(self) -> None:
-        """Nothing passes from now on."""
+        """Close the gate until ``release``."""
         self._is_held = True
 
     def release(self) -> None:
-        """What waited passes first."""
+        """Open the gate; delayed calls run first."""
         self._is_held = False
         held, self._held = self._held, []
         for what in held:
@@ -81,7 +81,7 @@ class GatedStore:
         self._wake()
 
     def kill(self) -> None:
-        """Nothing passes ever again."""
+        """Close the gate for good."""
         self._is_dead = True
         self._held.clear()
         self._wake()
