@@ -1,4 +1,4 @@
-"""What came of an append to one partition, or of the wish for one."""
+"""The outcome of an append to one partition, or of a refused one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refused(log: PartitionLog, error: ErrorCode, message: str | None = None) -> 
 
 
 def repeated(log: PartitionLog, verdict: AppendVerdict, leader_epoch: int) -> AppendOutcome:
-    """It was there already: where, and of what time."""
+    """A duplicate: the offset and time of the original."""
     return AppendOutcome(
         base_offset=verdict.base_offset,
         next_offset=verdict.last_offset + 1,

@@ -1,7 +1,7 @@
-"""The controller's requests on their way to this broker's own functions.
+"""Applies the controller's requests to this broker.
 
-The same door for requests that came over the wire and for those of the controller in this process:
-fenced by broker epoch here (C-09), by controller epoch wherever they are carried out.
+The entry point for requests from the network and from a controller in this process. They are fenced
+by broker epoch here (C-09), and by controller epoch where they are carried out.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ControlChannel(Protocol):
         send it again."""
 
     async def reach(self, node_id: int) -> None:
-        """Have a connection to the broker. Raises as above."""
+        """Connect to the broker. Raises as above."""
 
 
 class ControlReceiver:
@@ -70,7 +70,7 @@ class ControlReceiver:
         self._partitions = partitions
         self._configs = configs
         self._tasks = tasks
-        # One after the other, as they were sent (C-11): a role change may wait for the disk.
+        # One at a time, in the order sent (C-11): a role change may wait for the disk.
         self._lock = asyncio.Lock()
         self.broker_epoch = -1
         # Whatever is meant for this registration or an earlier one comes too late.
@@ -112,7 +112,7 @@ class ControlReceiver:
             if not answer.done():
                 answer.set_result(given)
         finally:
-            # Cut short by the broker's end, or by a fault of ours.
+            # Cancelled by the broker's stop, or failed by a bug.
             answer.cancel()
 
     async def _carry_out(self, request: ControlRequest) -> ControlResponse:

@@ -1,7 +1,7 @@
-"""Which partitions the chores have to look at: each is noted when something happens to it.
+"""Tracks the partitions that periodic chores have to check.
 
-What is done several times a second for all of thousands of partitions, of which nearly all are at
-rest, costs more than everything else.
+Checking thousands of mostly idle partitions several times a second would dominate the load, so each
+partition is added when something happens to it.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class DuePartitions:
-    """Owned by the partitions. ``find``: the one that is served here now."""
+    """Owned by the partitions. ``find`` returns the partition that is served here now."""
 
     def __init__(self, find: Find) -> None:
         self._find = find
         self._transactional: dict[PartitionRuntime, None] = {}
 
     def admit(self, one: PartitionRuntime) -> None:
-        """The broker serves it from now on; earlier changes of its log were not noted."""
+        """Add a partition that is served from now on; earlier changes were not tracked."""
         one.log.home.to_flush[one.log] = None
         noted = self._transactional
         noted[one] = None
         one.replica.history.producers.transactions.on_begin = lambda: noted.update({one: None})
 
     def to_flush(self, logs: LogDirectories) -> Iterator[PartitionRuntime]:
-        """Those that may have something to flush; logs note themselves when they have more."""
+        """The partitions that may have something to flush; logs add themselves again."""
         for directory in logs.online:
             noted = directory.home.to_flush
             for log in list(noted):
@@ -45,7 +45,7 @@ class DuePartitions:
                     yield found
 
     def note_transactions(self, now_ms: float) -> None:
-        """Look how long transactions have been open, where there are any."""
+        """Update the ages of open transactions."""
         for one in list(self._transactional):
             transactions = one.replica.history.producers.transactions
             one.ages.look(transactions.open_transactions, now_ms)

@@ -1,6 +1,6 @@
-"""What one fetch request has to do with its session: what it asks for, and what it is told.
+"""Connects one fetch request with its session: the partitions requested and the response.
 
-The rules are in ``replica/fetch_sessions.py``; here they meet the wire's messages.
+The rules are in ``replica/fetch_sessions.py``; this applies them to the protocol's messages.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Resolve = Callable[[str | Uuid], tuple[str, Uuid, ErrorCode]]
 
 @dataclass(slots=True)
 class SessionPart:
-    """One request: everything it asks for, be it said now or earlier in its session."""
+    """One request with all its partitions, from this request or earlier ones of the session."""
 
     sessions: Sessions
     random: Random
@@ -50,18 +50,18 @@ class SessionPart:
     error: ErrorCode = ErrorCode.NONE
 
     def answered(self, reads: list[PartitionRead]) -> tuple[int, list[PartitionRead]]:
-        """The session id to answer with, and what the client does not know yet."""
+        """The session id of the response, and the partitions with changes."""
         if self.session is not None:
             return self.session.session_id, self._news(self.session, reads)
         begun = self._begin()
         if begun is None:
             return NO_SESSION, reads
-        # The first answer of a session is a full one.
+        # The first response of a session is complete.
         self._news(begun, reads)
         return begun.session_id, reads
 
     def _begin(self) -> Session | None:
-        """A session for who wants one and gains by it, if there is a slot."""
+        """A session for a client that requests one and benefits from it, if there is a slot."""
         ask, wanted = self.ask, self.wanted
         gains = ask.is_follower or len(wanted) >= CONSUMER_SESSION_MIN
         if not ask.wants_session or not gains:
@@ -130,7 +130,7 @@ def take_in(part: SessionPart, request: FetchRequest, resolve: Resolve, version:
     session = part.session
     if session is None:
         if len(part.wanted) > 1:
-            # What is named twice is answered once, as it was said last.
+            # A partition named twice is answered once, by its last entry.
             part.wanted = list({part.key(one): one for one in part.wanted}.values())
         return
     forgotten = [

@@ -1,4 +1,4 @@
-"""What followers' fetches mean to a leader, and what their long polls must not miss.
+"""Handles followers' fetches on the leader, and wakes their long polls.
 
 A follower that has everything waits at the leader for more; so would the high watermark that its
 own fetch has just moved, and with it every consumer that reads from a follower (hazard R-31,
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     Find = Callable[[PartitionFetch], PartitionRuntime | None]
 
-# A moved watermark may wait so long for records that take it along.
+# How long a moved watermark may wait for records to be sent with.
 NEWS_AFTER_MS = 10.0
 
 
 class _Quiet(NamedTuple):
-    """A partition of which the follower knows everything."""
+    """A partition of which the follower has everything."""
 
     partition: PartitionRuntime
     leading: Leading
@@ -165,7 +165,7 @@ class FollowerReads:
             self._waiting.release(partition.proof_key)
 
     def has_moved(self, partition: PartitionRuntime) -> None:
-        """The high watermark has moved: waiting followers are answered in a moment."""
+        """The high watermark has moved: parked fetches of followers are answered after a moment."""
         if not self._moved:
             self.clock.call_at(self.clock.now_ms() + NEWS_AFTER_MS, self._tell)
         self._moved[partition] = None
@@ -217,7 +217,7 @@ class FollowerPoll:
                 self._reads.has_moved(partition)
 
     def owes_news(self) -> bool:
-        """Whether the follower must be answered for a watermark that it does not know."""
+        """Whether the follower must be answered because its watermark is old."""
         for wanted in self._plan.wanted:
             partition = self._find(wanted)
             if partition is not None:

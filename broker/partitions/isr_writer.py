@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.isr")
 
-# Changes of that time are announced together.
+# Changes within this time are announced together.
 ANNOUNCE_AFTER_MS = 50.0
 RETRY_MS = 200.0
 # A znode of the store holds a megabyte at most.
@@ -66,7 +66,7 @@ class LedPartitions(Protocol):
 
 
 class _Attempt(NamedTuple):
-    """One change of one leadership, for as long as it is on its way."""
+    """One pending change of one leadership."""
 
     partition: PartitionRuntime
     leading: Leading
@@ -124,10 +124,10 @@ class IsrWriter:
             # The lifecycle has not heard of it yet.
             await self._clock.sleep(RETRY_MS)
 
-    # ---- looking ----
+    # ---- finding changes ----
 
     async def run(self) -> None:
-        """Look for followers that have fallen behind, until cancelled."""
+        """Check periodically for followers that lag, until cancelled."""
         while True:
             await self._clock.sleep(self._check_ms)
             self.check()
@@ -209,7 +209,7 @@ class IsrWriter:
                 if await self._try(session, attempt):
                     return
             except StoreError as error:
-                # Done or not done, or not asked at all: it stays pending (R-13).
+                # Applied, not applied or not sent: it stays pending (R-13).
                 attempt.leading.on_answer(attempt.change, ChangeOutcome.UNKNOWN)
                 logger.info("isr of %s-%d: %s", *attempt.partition.partition, error)
                 await self._clock.sleep(RETRY_MS)
@@ -253,7 +253,7 @@ class IsrWriter:
     def _compare(
         self, attempt: _Attempt, wanted: StatePayload, found: StatePayload | None, version: int
     ) -> bool:
-        """The write was refused: what does the store hold instead?"""
+        """Read the state in the store after a refused write."""
         partition, leading, change = attempt
         if attempt.is_over():
             return True
@@ -290,7 +290,7 @@ class IsrWriter:
     def _settle(
         self, attempt: _Attempt, outcome: ChangeOutcome, version: int | None = None
     ) -> None:
-        """The outcome is known: let the leader count by it."""
+        """Apply a known outcome to the leader."""
         partition, leading, change = attempt
         if attempt.is_over():
             return
@@ -317,14 +317,14 @@ class IsrWriter:
             self._tasks.spawn("isr announcements", self._announce_all())
 
     async def _announce_all(self) -> None:
-        """Tell the controller which states have changed; told twice is no harm."""
+        """Announce the changed states to the controller; repeating that is harmless."""
         try:
             while self._unannounced:
                 await self._clock.sleep(ANNOUNCE_AFTER_MS)
                 self._tell_news()
                 session = await self._connected()
                 told = list(self._unannounced)[:ANNOUNCED_AT_ONCE]
-                # What changes while they are told is told again.
+                # States that change during the announcement are announced again.
                 for partition in told:
                     del self._unannounced[partition]
                 if not await _announced(session, told):

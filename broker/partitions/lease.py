@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.store.store import MetadataSession
 
 SAFE_PART = 2 / 3
-# Until a session is asked again how it is.
+# How long a check of the session is valid, ms.
 BELIEF_MS = 100.0
 
 
@@ -44,7 +44,7 @@ class Lease:
         session.on_state(self._on_state)
 
     def holds(self, now_ms: float) -> bool:
-        """Whether the session was proven alive lately enough."""
+        """Whether the session was proven alive recently enough."""
         if now_ms < self.until_ms:
             return True
         session = self._session

@@ -1,4 +1,4 @@
-"""One partition on this broker: its replica machine, its log and who waits for it.
+"""One partition on this broker: its replica machine, its log and its parked requests.
 
 The only writer of its log; reading is in reading.py. What changes state is free of ``await``: the
 machine decides, the log writes, the machine is told, with nothing in between (hazard P-03). HOT:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ottla.protocol.records.control import TransactionMarker
 
 ACKS_ALL = -1
-# Looked up once: reading a member of an enumeration costs as much as a call.
+# Bound once: reading an enumeration's member costs as much as a call.
 _NONE = ErrorCode.NONE
 _DUPLICATE = AppendAction.DUPLICATE
 _REFUSE = AppendAction.REFUSE
@@ -115,12 +115,12 @@ class PartitionRuntime:
         self._has_unsaved_epoch = self._has_unsaved_epoch or change.is_new_epoch
         if self._has_unsaved_epoch:
             self.is_open = False
-            # The waiting requests waited for the previous leadership.
+            # The parked requests belong to the previous leadership.
             self.wake_waiters()
             if self.log.log_end_offset > 0:
                 # When this fails, the same epoch must not be served at the controller's next try.
-                # Of a log in which nothing ever was, an epoch tells no records apart, and whatever
-                # comes first carries its own: thousands of new partitions spare the disk that.
+                # An empty log needs no epoch entry: its first record brings one. That spares the
+                # disk a write for each of thousands of new partitions.
                 await self.log.save_leader_epochs()
             if self.replica.is_leader and self.settings.flush_before_ack:
                 # What it has written as a follower counts only now, and may be read already.
@@ -136,12 +136,12 @@ class PartitionRuntime:
         return change
 
     def stop(self) -> None:
-        """Serve nothing any more; waiting requests learn that it is not led here."""
+        """Stop serving; parked requests are answered that this broker does not lead."""
         self.is_open = False
         self.resign()
 
     def resign(self) -> None:
-        """Have no role until the controller gives the next one (R-16)."""
+        """Give up the role until the controller assigns one (R-16)."""
         self.replica.resign()
         self.wake_waiters()
         self.on_role(self)
@@ -161,7 +161,7 @@ class PartitionRuntime:
         self.on_may_join(self, None)
 
     def wake_waiters(self) -> None:
-        """Have every request that waits on this partition check again."""
+        """Make every request that is parked on this partition check again."""
         for key in (
             self.append_key,
             self.watermark_key,
@@ -177,27 +177,27 @@ class PartitionRuntime:
         return not self.is_open and self.replica.is_leader
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
-        """Whether a request that believes in that epoch may be served here (KIP-320)."""
+        """Whether a request with that leader epoch may be served here (KIP-320)."""
         if not self.is_open:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.replica.check_leader_epoch(current_leader_epoch)
 
     @property
     def has_lease(self) -> bool:
-        """Whether the store was heard lately in the session in which this leadership was given."""
+        """Whether this leadership's session has a valid lease."""
         lease = self._lease
         return self._lease_term == lease.term and lease.holds(self._clock.now_ms())
 
     # ---- writing ----
 
     def judge(self, records: Buffer | None, api_version: int) -> AppendPlan:
-        """What a client wants appended, judged before anything is decompressed; changes nothing."""
+        """Judge a client's records before anything is decompressed; changes nothing."""
         rules, wall_ms = self.settings.append_rules, self._clock.wall_ms()
         judged = judge_produced(records, rules, api_version, wall_ms)
         return judged if isinstance(judged, AppendPlan) else AppendPlan(_NONE, None, judged)
 
     def write(self, plan: AppendPlan, acks: int) -> AppendOutcome:
-        """Append what has been judged. Never raises for what a client or a disk did."""
+        """Append judged records. Client and disk errors are returned, never raised."""
         batch = plan.batch
         if batch is None:
             return refused(self.log, plan.error, plan.message)
@@ -220,7 +220,7 @@ class PartitionRuntime:
                     error = self.refusals.error_behind(batch) or error
                 return refused(self.log, error)
             if batch.is_transactional:
-                # A producer whose verification is pending finds its transaction in the log now.
+                # The transaction of a producer with a pending verification is in the log now.
                 leading.verifications.drop(batch.producer_id)
         return self._append(batch, stamps_time=plan.stamps_time)
 
@@ -319,7 +319,7 @@ class PartitionRuntime:
         # (hazard T-04).
         aborted = replica.history.observe(batch)
         if aborted is not None:
-            # Readers get no further before it is noted what they must skip (hazard T-18).
+            # The index entry comes before readers may pass the marker (hazard T-18).
             log.append_aborted(AbortedTransaction(*aborted))
         moved = replica.on_appended(log.log_end_offset, now_ms)
         waiting = self._waiting
@@ -330,7 +330,7 @@ class PartitionRuntime:
             waiting.release(self.watermark_key)
 
     def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
-        """The outcome of an append once it is known, None while it is open."""
+        """The outcome of an append; None while it is open."""
         if self.is_becoming_leader:
             return None
         return self.replica.replication_state(required_offset, leader_epoch)
@@ -347,7 +347,7 @@ class PartitionRuntime:
             await self.log.flush()
             if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
                 self._waiting.release(self.watermark_key)
-                # Followers that wait for records are told of the watermark as well.
+                # Followers that wait for records get the new watermark as well.
                 self._waiting.release(self.append_key)
         finally:
             self._waiting.release(self.flush_key)
@@ -355,7 +355,7 @@ class PartitionRuntime:
     # ---- reading ----
 
     def on_follower_fetch(self, fetch: FollowerFetch) -> FetchVerdict:
-        """A follower asks for what comes after its log; once for each of its requests."""
+        """Handle a follower's fetch; called once for each of its requests."""
         if not self.is_open:
             return FetchVerdict(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         verdict = self.replica.on_follower_fetch(fetch, self._clock.now_ms())
@@ -375,14 +375,14 @@ class PartitionRuntime:
         return self.log.log_start_offset
 
     def latest_offset(self, *, read_committed: bool, follower: bool) -> int:
-        """The first offset that a reader of this kind may not see."""
+        """The first offset that a reader with this isolation must not see."""
         if follower:
             return self.replica.upper_bound(FetchIsolation.LOG_END)
         kind = FetchIsolation.READ_COMMITTED if read_committed else FetchIsolation.READ_UNCOMMITTED
         return self.replica.upper_bound(kind)
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch that the record at the offset was written under, -1 if unknown."""
+        """The leader epoch of the record at the offset; -1 if unknown."""
         return self.replica.history.epochs.epoch_at(offset)
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""A fetch request freed of its version, and what one partition gives for it."""
+"""A version-independent fetch request, and its result for one partition."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FetchPlan:
 
     @property
     def isolation(self) -> FetchIsolation:
-        """How far this reader may see."""
+        """The isolation of this reader."""
         if self.replica_id >= 0 or self.replica_id == DEBUG_REPLICA_ID:
             return FetchIsolation.LOG_END
         return (
@@ -94,7 +94,7 @@ class PartitionRead:
     is_old: bool = False
     aborted: list[AbortedTransaction] | None = None
     diverging: EpochEnd | None = None
-    # Where the client had better read; there are no records then.
+    # The preferred replica of the client; there are no records then.
     preferred_replica: int = -1
     # For a follower whose share of the wire is limited.
     is_throttled: bool = False
@@ -105,7 +105,7 @@ class PartitionRead:
 
     @property
     def has_news(self) -> bool:
-        """Whether the client must hear of this at once."""
+        """Whether the client must be answered at once."""
         return (
             self.error_code != ErrorCode.NONE
             or self.diverging is not None

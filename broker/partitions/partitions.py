@@ -85,15 +85,15 @@ class Partitions:
         self._partitions: dict[tuple[str, int], PartitionRuntime] = {}
         # By topic, also of those that have left.
         self.traffic: dict[str, Traffic] = {}
-        # Those on a directory that has failed; they are not in the table any more.
+        # Partitions on a failed directory; they are no longer in the table.
         self._offline: set[tuple[str, int]] = set()
-        # New ones that could not be made so far: they stay new (S-13).
+        # New partitions that could not be created yet: they stay new (S-13).
         self._unmade: dict[TopicPartition, Uuid] = {}
         # Why roles were refused: told once, though the controller asks again and again.
         self._refusals: dict[TopicPartition, str] = {}
         self._stray_news = StrayReports()
         self._controller_epoch = -1
-        # Requests of the controller are carried out one after the other, as they were sent.
+        # The controller's requests are carried out one at a time, in the order sent.
         self._lock = asyncio.Lock()
         self._sorting = asyncio.Lock()
         self.error_for_missing: Callable[[str, int], ErrorCode] = _unknown
@@ -108,7 +108,7 @@ class Partitions:
         self.on_may_join: Callable[[PartitionRuntime, int | None], object] = _ignore
 
     def attach(self, logs: LogDirectories) -> None:
-        """Take over the loaded logs; they serve once the controller has given them a role."""
+        """Take over the loaded logs; they serve when the controller has assigned a role."""
         self._logs = logs
         logs.on_failure(self._on_directory_failure)
 
@@ -121,7 +121,7 @@ class Partitions:
         """What a log is opened with: its topic's settings and a history to be told."""
         return self._settings_of(partition.topic).log, ReplicaHistory()
 
-    # ---- looking ----
+    # ---- lookup ----
 
     def find(self, topic: str, index: int) -> PartitionRuntime | None:
         """The partition if it is (or was last) assigned here."""
@@ -133,7 +133,7 @@ class Partitions:
 
     @property
     def offline_count(self) -> int:
-        """Partitions that a failed data directory has taken away."""
+        """Partitions on failed data directories."""
         return len(self._offline)
 
     def __iter__(self) -> Iterator[PartitionRuntime]:
@@ -155,14 +155,14 @@ class Partitions:
                 self.on_settings(one)
 
     def close(self) -> None:
-        """Serve nothing any more; waiting requests are answered that this is not the leader."""
+        """Stop serving; parked requests are answered that this broker does not lead."""
         for one in self:
             one.stop()
 
     # ---- LeaderAndIsr ----
 
     async def apply_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        """Lead, follow or make partitions as the controller says (KIP-516 form, version 5+)."""
+        """Lead, follow or create partitions by LeaderAndIsr (KIP-516 form, version 5+)."""
         # A session that begins meanwhile has not given these roles.
         apply = partial(self._apply, self._lease.term)
         async with self._lock:
@@ -347,7 +347,8 @@ class Partitions:
         if runtime is not None and not is_other:
             fenced = state.leader_epoch not in (DELETION_EPOCH, NO_LEADER_EPOCH)
             if fenced and state.leader_epoch < runtime.leader_epoch:
-                # It was assigned here again meanwhile: a late request must not take it (C-10).
+                # It was assigned here again in the meantime: a late request must not stop it
+                # (C-10).
                 return ErrorCode.FENCED_LEADER_EPOCH
             self._forget(runtime)
         if not state.delete_partition:

@@ -1,4 +1,4 @@
-"""Where a consumer had better read, by what this leader knows of its followers (KIP-392)."""
+"""Selects the preferred replica for a consumer from the leader's followers (KIP-392)."""
 
 from __future__ import annotations
 

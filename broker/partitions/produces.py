@@ -75,7 +75,7 @@ class ProducePart:
         self.guard = None
 
     def look_here(self, wall_ms: int) -> None:
-        """Read the records, unless that takes long: ``needs_look`` says so then."""
+        """Check the records, unless that takes long: then ``needs_look`` is True."""
         inside = look_here(self.plan, self.partition.settings.append_rules, wall_ms)
         if inside is not None:
             self.plan, self.record_errors = inside
@@ -103,7 +103,7 @@ class PendingProduce:
         return [self.partition.watermark_key, self.partition.flush_key]
 
     def is_settled(self) -> bool:
-        """Whether the outcome is known; puts an error into the answer when it is a bad one."""
+        """Whether the outcome is known; an error is put into the response."""
         if self.needs_replication:
             error = self.partition.replication_state(self.required_offset, self.leader_epoch)
             if error is None:
@@ -158,7 +158,7 @@ class Flushes:
         self._asked: set[PartitionRuntime] = set()
 
     def start(self, partition: PartitionRuntime) -> None:
-        """Flush soon; what is appended during a flush gets another one."""
+        """Flush soon; appends during a flush cause another one."""
         self._asked.add(partition)
         if partition not in self._running:
             self._running.add(partition)
@@ -172,7 +172,7 @@ class Flushes:
                 self._asked.discard(partition)
                 await partition.flush()
         except KafkaError:
-            # The directory is offline; the flush has failed the waiting requests.
+            # The directory is offline; the flush has failed the parked requests.
             return
         finally:
             self._asked.discard(partition)

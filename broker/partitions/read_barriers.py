@@ -1,12 +1,12 @@
 """Holds back answers of a leader that may have been replaced, until its followers prove otherwise.
 
-A coordinator that was stopped for longer than its session wakes up as what it was, and knows less
-than its successor. What it writes is refused, since no replica follows it; what it says from memory
-alone would be believed: a position from before, a transaction that has long ended (hazards P-02,
-G-12, T-15). While the leadership's lease is held no rival can be elected, and nothing waits.
-Without it, a question is answered once every rival has shown that it followed after the question
-came (replica/leadership_proofs.py). That takes a round trip and no store, so groups go on while it
-is away.
+A coordinator that was suspended for longer than its session resumes as coordinator, and knows less
+than its successor. Its writes are refused, since no replica follows it; but answers from its memory
+would be accepted: an old offset, a transaction that has ended (hazards P-02, G-12, T-15). While the
+leadership's lease is held no rival can be elected, and nothing waits. Without it, a question is
+answered when every rival has proved that it followed after the question came
+(replica/leadership_proofs.py). That takes a round trip without the store, so groups keep working
+while the store is unavailable.
 
 Questions to one partition are answered in the order in which they came, those that come with the
 lease behind those that still wait: requests of one connection, or about one id, do not overtake.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.broker.replica.leading import Leading
     from ottla.protocol.ports import Clock
 
-# Many round trips, and less than clients and other brokers wait for the answer.
+# Many round trips, but less than the request timeout of clients and brokers.
 PROOF_TIMEOUT_MS = 2_000.0
 # The store's next answer raises no event, so the lease is polled while a question waits.
 LOOK_MS = 50.0
@@ -129,7 +129,7 @@ class _Question:
         self.waiter: DelayedOperation | None = None
 
     def verdict(self) -> bool | None:
-        """None while it is open."""
+        """The verdict; None while it is open."""
         partition, leading = self._partition, self._leading
         if partition.leader_epoch != self._leader_epoch or partition.replica.leading is not leading:
             return False

@@ -64,13 +64,13 @@ class Reads:
         plan: FetchPlan,
         respond: Callable[[list[PartitionRead]], Response],
     ) -> Response | DeferredAnswer[Response] | Coroutine[Any, Any, Response]:
-        """The answer now, later, or after a read that has to wait for the disk."""
+        """Answer now, later, or after a read that has to wait for the disk."""
         poll = None
         if plan.is_follower:
             poll = self._followers.begin(plan, self._find, context.peer)
 
         def look() -> list[PartitionRead] | None:
-            """What there is to answer, None if that is to be waited for."""
+            """The response; None if the fetch must wait."""
             if poll is not None:
                 poll.wake()
             reads = self._read_all(plan)
@@ -205,6 +205,6 @@ def _must_wait(plan: FetchPlan, reads: list[PartitionRead], poll: FollowerPoll |
 
 
 def _is_of(partition: PartitionRuntime, topic_id: Uuid) -> bool:
-    """Whether it is a partition of that topic and not of one that had its name before."""
+    """Whether the partition belongs to that topic and not to an earlier one of its name."""
     known = partition.log.topic_id
     return known is None or topic_id in (ZERO_UUID, known)

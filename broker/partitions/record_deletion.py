@@ -33,7 +33,7 @@ class PendingDeletion(NamedTuple):
         return [self.partition.start_key]
 
     def is_settled(self) -> bool:
-        """Whether the outcome is known; puts an error into the answer when it is a bad one."""
+        """Whether the outcome is known; an error is put into the response."""
         leading = self.partition.replica.leading
         if leading is None:
             # The present leader may not have heard of the deletion.

@@ -20,7 +20,7 @@ class PendingPart(Protocol):
         """What is released when there may be an outcome."""
 
     def is_settled(self) -> bool:
-        """Whether the outcome is known; puts an error into the answer when it is a bad one."""
+        """Whether the outcome is known; an error is put into the response."""
 
     def fail(self, error: ErrorCode) -> None:
         """Put an error into the answer."""
