@@ -3,7 +3,7 @@
 Compaction keeps the newest record of every key. It never uses records that may still change: above
 the high watermark a value may be truncated after it has replaced a committed one; above the last
 stable offset the outcome of transactions is unknown (hazard S-21). Only whole segments are cleaned.
-compaction_batches.py decides which records are kept.
+broker/cleaner/batches.py decides which records are kept.
 """
 
 from __future__ import annotations
