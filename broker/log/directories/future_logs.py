@@ -1,9 +1,9 @@
 """Copies of logs that are moved to another data directory of the same broker (KIP-113).
 
 A copy is in ``<topic>-<partition>.<hex>-future`` in the new directory, is filled by
-``directories/replica_copy.py``, and replaces the log when it is complete. The log stays the same
-object: its files are exchanged under its lock, as by compaction, while appends continue. The order
-of the exchange leaves one valid log wherever a crash happens:
+``broker/directories/replica_copy.py``, and replaces the log when it is complete. The log stays the
+same object: its files are exchanged under its lock, as by compaction, while appends continue. The
+order of the exchange leaves one valid log wherever a crash happens:
 
 1. the copy is durable up to the log end of that moment, so that it keeps every acknowledged record,
    and the checkpoints of its directory know of it;

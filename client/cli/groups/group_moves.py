@@ -47,7 +47,9 @@ async def seek(admin: Admin, arguments: argparse.Namespace) -> int:
         if arguments.topics:
             targets = _only(targets, arguments.topics)
         if not targets:
-            raise CommandError("there is no offset to set for the topics and partitions that you named")
+            raise CommandError(
+                "there is no offset to set for the topics and partitions that you named"
+            )
     return await move(admin, arguments, current, targets)
 
 
