@@ -85,8 +85,8 @@ MUTANTS = (
     Mutant(
         "name-of-the-aborted-index-not-flushed",
         "broker/log/partition_log.py",
-        "would be shown (hazard T-18).\n                self.names_changed += 1\n",
-        "would be shown (hazard T-18).\n                pass\n",
+        "be shown (hazard T-18).\n                self.names_changed += 1\n",
+        "be shown (hazard T-18).\n                pass\n",
         "The index of aborted transactions is as durable as the markers.",
         ("tests/broker/log/test_flushing.py",),
     ),

@@ -17,7 +17,7 @@ MUTANTS = (
         "answer-of-a-deposed-leader-counts",
         "coordinator/transaction/owed.py",
         "                elif order.open[partition] is not parcel:\n"
-        "                    # On its way to another leader, who knows better.\n"
+        "                    # Queued for another leader, whose response counts.\n"
         "                    continue\n",
         "",
         "A refusal by a broker that leads no more does not end what is owed.",
@@ -27,7 +27,7 @@ MUTANTS = (
         "two-ends-of-a-producer-in-one-request",
         "coordinator/transaction/owed.py",
         "            if order.markers.producer_id in producer_ids:\n"
-        "                # Answers name the producer id alone.\n"
+        "                # Responses name only the producer id.\n"
         "                continue\n",
         "",
         "No two markers of one producer go to a broker together.",
