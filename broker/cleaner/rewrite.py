@@ -2,7 +2,7 @@
 
 Base offset, last offset delta, sequence, producer and leader epoch stay (FMT-32). The base
 timestamp is the first survivor's (FMT-34), or the delete horizon where there is one; the times of
-records are written anew when it changes. The checksum is always made anew. Pure.
+records are rewritten when it changes. The checksum is always computed again. Pure.
 """
 
 from __future__ import annotations

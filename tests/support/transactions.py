@@ -1,4 +1,4 @@
-"""Stands in for a transaction's coordinator, for tests of the later steps."""
+"""Acts as a transaction's coordinator in tests of the later steps."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def judge(content: bytearray | None, rules: AppendRules = RULES, version: int = 
     judged = judge_produced(content, rules, version, WALL_MS)
     if isinstance(judged, AppendPlan):
         return judged
-    # What is written as it came must pass when its records are read at length, and not change.
+    # A batch that is written unchanged must also pass the full check, and the check keeps it.
     assert content is not None
     before = bytes(content)
     plan = AppendPlan(ErrorCode.NONE, None, judged, ReadReason.FORM)

@@ -112,7 +112,7 @@ class Site:
         for token in tokens:
             self.scope.outbox.committed(token)
         for effect in self.scope.outbox.take():
-            assert isinstance(effect, SendResponse), "what is committed makes nobody write"
+            assert isinstance(effect, SendResponse), "a committed record caused another write"
             assert effect.ticket not in self.answers, "a ticket is answered once"
             self.answers[effect.ticket] = effect.response
 
