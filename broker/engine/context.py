@@ -15,6 +15,19 @@ from ottla.protocol.ports import Buffer, FileRegion
 ReplyPart = Buffer | FileRegion
 
 
+class RequestCaller(Protocol):
+    """Who asks, from where, and over which listener: a request's context, or its connection."""
+
+    @property
+    def principal(self) -> str: ...
+
+    @property
+    def client_host(self) -> str: ...
+
+    @property
+    def listener(self) -> str: ...
+
+
 class ClientPeer(Protocol):
     """The other end of one connection, as far as handlers may know it."""
 
@@ -68,7 +81,7 @@ suspend, and the connection's next request must not start before it ends; or thi
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request, as handlers and the authorize-and-throttle door see it."""
+    """One request, as handlers, the authorizer and the quotas see it."""
 
     peer: ClientPeer
     api_key: int

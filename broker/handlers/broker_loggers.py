@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.coordinator.configs.config_changes import ConfigOperation
 from ottla.coordinator.configs.configs import ConfigSource
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_configs import DescribeConfigsResourceResult
 
@@ -94,7 +94,9 @@ def _loggers() -> dict[str, logging.Logger]:
 
 
 def _require(services: Services, context: RequestContext, operation: Operation) -> None:
-    if not services.door.is_allowed(context, operation, AclResourceType.CLUSTER, CLUSTER_NAME):
+    if not services.authorizer.is_allowed(
+        context, operation, AclResourceType.CLUSTER, CLUSTER_NAME
+    ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 

@@ -11,6 +11,7 @@ from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from ottla.broker.administration.cluster_admin import ClusterAdmin
+    from ottla.broker.authorization.authorizer import Authorizer
     from ottla.broker.coordinating.groups import GroupCoordinator
     from ottla.broker.coordinating.internal_topics import InternalTopics
     from ottla.broker.coordinating.transactions import TransactionCoordinator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.partitions.produces import Flushes
     from ottla.broker.partitions.reads import Reads
     from ottla.broker.partitions.refused_batches import RefusalLog
-    from ottla.broker.policy.door import Door
+    from ottla.broker.quotas.quotas import Quotas
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.protocol.messages.api_versions import ApiVersion
     from ottla.protocol.ports import Ports
@@ -40,7 +41,8 @@ class Services:
     node_id: int
     config: BrokerConfig
     settings: Settings
-    door: Door
+    authorizer: Authorizer
+    quotas: Quotas
     metadata: MetadataCache
     partitions: Partitions
     reads: Reads

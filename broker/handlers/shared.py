@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def is_from_broker(services: Services, context: RequestContext) -> bool:
     """Whether a request may do what only brokers do: it came by the listener of brokers, and its
     sender may act for the cluster."""
     return context.listener == services.config.inter_broker_listener_name and (
-        services.door.is_allowed(
+        services.authorizer.is_allowed(
             context, Operation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
         )
     )
@@ -59,7 +59,7 @@ def refused_parts(services: Services, context: RequestContext, topics: Iterable[
     """The partitions that the caller may not commit, or that are not there, and why."""
     refused: ErrorOf = {}
     for topic in topics:
-        allowed = services.door.is_allowed(
+        allowed = services.authorizer.is_allowed(
             context, Operation.READ, AclResourceType.TOPIC, topic.name
         )
         image = services.metadata.topic(topic.name)

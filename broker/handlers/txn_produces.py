@@ -14,7 +14,7 @@ from ottla.broker.coordinating.txn_partition import (
     conclude,
     coordinator_epoch,
 )
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _flaw(
     parts: Iterable[ProducePart],
 ) -> ErrorCode:
     """Why none of them may be written, if so (hazard T-26)."""
-    if transactional_id is None or not services.door.is_allowed(
+    if transactional_id is None or not services.authorizer.is_allowed(
         context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -1,1 +1,1 @@
-"""May this caller do this, and how fast: pure machines."""
+"""How fast replication may be, and which replica to read from: pure machines."""

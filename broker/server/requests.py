@@ -12,12 +12,13 @@ from ottla.broker.administration.controlled_shutdown import ControlledShutdown
 from ottla.broker.administration.topic_creation import TopicCreation
 from ottla.broker.api.dispatch import Dispatcher
 from ottla.broker.api.table import TABLE, advertised_apis
+from ottla.broker.authorization.authorizer import Authorizer
 from ottla.broker.coordinating.internal_topics import InternalTopics
 from ottla.broker.handlers.services import Services
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.partitions.reads import Reads
 from ottla.broker.partitions.refused_batches import RefusalLog
-from ottla.broker.policy.door import Door
+from ottla.broker.quotas.quotas import Quotas
 from ottla.broker.server.listening import network_settings
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -68,7 +69,8 @@ def _build_services(parts: BrokerParts, admin: ClusterAdmin) -> Services:
         node_id=shared.node_id,
         config=config,
         settings=parts.settings,
-        door=Door(),
+        authorizer=Authorizer(),
+        quotas=Quotas(),
         metadata=metadata,
         partitions=parts.partitions,
         reads=reads,

@@ -12,7 +12,7 @@
                housekeeping}                           ▼
                                        broker.{partitions, membership, metadata}
                                                        ▼
-              broker.log.*   broker.replica   broker.policy   broker.engine   coordinator.*
+              broker.log.*   broker.{replica, policy, quotas, authorization, engine}   coordinator.*
                                                        ▼
                                                      wire  ◄── client.process ◄── client.records ...
                                                        ▼
@@ -91,6 +91,8 @@ client.spark.jobs: client.administration client.cli.parsers client.cluster clien
 broker:
 broker.engine:
 broker.policy:
+broker.authorization: broker.engine
+broker.quotas: broker.engine
 broker.log.storage: broker.engine protocol.records
 broker.network: broker.engine
 broker.replica: protocol.records
@@ -119,8 +121,9 @@ broker.coordinating: broker.administration broker.engine broker.membership broke
     broker.partitions broker.replica coordinator coordinator.configs coordinator.group
     coordinator.group.common coordinator.metadata coordinator.store coordinator.transaction
     protocol.messages protocol.records wire
-broker.handlers: broker.administration broker.coordinating broker.directories broker.engine
-    broker.metadata broker.partitions broker.policy coordinator.configs protocol.messages
+broker.handlers: broker.administration broker.authorization broker.coordinating
+    broker.directories broker.engine broker.metadata broker.partitions broker.quotas
+    coordinator.configs protocol.messages
 broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
     broker.handlers.groups broker.handlers.security broker.handlers.transactions
     coordinator.metadata protocol.messages

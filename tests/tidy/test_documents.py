@@ -132,7 +132,7 @@ def test_every_file_that_the_walks_name_exists() -> None:
 
 def test_the_architecture_stays_short() -> None:
     """A newcomer reads it in a quarter of an hour."""
-    assert len(ARCHITECTURE.split()) < 2_000
+    assert len(ARCHITECTURE.split()) < 2_100
 
 
 def test_the_first_page_stays_short() -> None:

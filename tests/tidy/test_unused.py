@@ -20,6 +20,7 @@ DOTTED = re.compile(r"[A-Za-z_][\w.:]*")
 # Modules whose fields are a table of the protocol or of a file format, complete on purpose.
 TABLES = frozenset(
     {
+        "ottla.protocol.acls",
         "ottla.protocol.errors",
         "ottla.coordinator.configs.broker_configs",
         "ottla.coordinator.configs.configs",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -57,10 +57,10 @@ def describe(
         )
         for node in metadata.endpoints(context.listener)
     ]
-    if request.include_cluster_authorized_operations and services.door.is_allowed(
+    if request.include_cluster_authorized_operations and services.authorizer.is_allowed(
         context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
-        response.cluster_authorized_operations = services.door.cluster_operations(context)
+        response.cluster_authorized_operations = services.authorizer.cluster_operations(context)
     return response
 
 
@@ -75,7 +75,7 @@ def describe_topic_partitions(
     names = wanted or {
         name
         for name in services.metadata.topic_names()
-        if services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name)
+        if services.authorizer.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name)
     }
     left = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
     response = DescribeTopicPartitionsResponse()
@@ -115,10 +115,10 @@ def _topic(
 ) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
     """One topic from a partition on, and the partition that did not fit any more."""
     answer = DescribeTopicPartitionsResponseTopic(name=name)
-    if not services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name):
+    if not services.authorizer.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name):
         answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return answer, None
-    answer.topic_authorized_operations = services.door.topic_operations(context, name)
+    answer.topic_authorized_operations = services.authorizer.topic_operations(context, name)
     topic = services.metadata.topic(name)
     if topic is None:
         answer.error_code = services.metadata.error_for_missing_topic(name)

@@ -23,9 +23,9 @@ from ottla.broker.handlers.broker_loggers import (
     describe_loggers,
 )
 from ottla.broker.metadata.settings import BROKERS, EVERY_BROKER, GROUPS, TOPICS, ConfigTarget
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.coordinator.configs.config_changes import ConfigChange
 from ottla.coordinator.configs.configs import ConfigSource
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 from ottla.protocol.named_tuples import NamedTuple
@@ -92,7 +92,7 @@ def _require(
 ) -> None:
     kind, error = _KIND_OF_TARGET[target.entity_type]
     name = CLUSTER_NAME if kind is AclResourceType.CLUSTER else target.name
-    if not services.door.is_allowed(context, operation, kind, name):
+    if not services.authorizer.is_allowed(context, operation, kind, name):
         raise KafkaError(error)
 
 
@@ -133,7 +133,9 @@ def _timeline(
     services: Services, context: RequestContext, group_id: str
 ) -> describe_configs.DescribeConfigsResourceResult:
     """What is remembered of a group. Raises KafkaError."""
-    if not services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.GROUP, group_id):
+    if not services.authorizer.is_allowed(
+        context, Operation.DESCRIBE, AclResourceType.GROUP, group_id
+    ):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     value = json.dumps(services.groups.timeline(group_id))
     return describe_configs.DescribeConfigsResourceResult(

@@ -1,6 +1,6 @@
 """LeaderAndIsr, StopReplica, UpdateMetadata (keys 4-6): the controller's word over the wire.
 
-The same door as for a controller in this process: fenced by broker epoch, controller epoch, topic
+The same way in as for a controller in this process: fenced by broker epoch, controller epoch, topic
 id and leader epoch behind it (read ``partitions/control.py``). For brokers only
 (CLUSTER_ACTION), and by their own listener.
 """

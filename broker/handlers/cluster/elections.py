@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ottla.broker.administration.partition_admin import PartitionResult as Outcome
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.elect_leaders import (
@@ -38,7 +38,7 @@ async def handle(
     items = None
     if named is not None:
         items = [TopicPartition(one.topic, index) for one in named for index in one.partitions]
-    if not services.door.is_allowed(
+    if not services.authorizer.is_allowed(
         context, Operation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
         return _refused(context, items, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.coordinator.metadata.features import FeatureRefusal, FeatureUpdate, UpgradeType
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -34,7 +34,7 @@ async def update(
     services: Services, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     """Answered when the change is stored, and this broker tells clients of it."""
-    if not services.door.is_allowed(
+    if not services.authorizer.is_allowed(
         context, Operation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

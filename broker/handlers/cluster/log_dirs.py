@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.directories.directory_view import view_directories
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.alter_replica_log_dirs import (
@@ -40,7 +40,7 @@ def describe(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Sizes in bytes, and how many records a replica is behind what is committed."""
-    if not services.door.is_allowed(
+    if not services.authorizer.is_allowed(
         context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
         # Before version 3 there was no place for an error; an empty answer meant it.
@@ -62,7 +62,7 @@ async def alter(
         for topic in one.topics
         for index in topic.partitions
     }
-    allowed = services.door.is_allowed(
+    allowed = services.authorizer.is_allowed(
         context, Operation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME
     )
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.metadata import (
@@ -81,7 +81,7 @@ def _missing(
         for name in names
         if services.metadata.topic(name) is None
         and services.metadata.error_for_missing_topic(name) is _UNKNOWN
-        and services.door.is_allowed(context, Operation.CREATE, AclResourceType.TOPIC, name)
+        and services.authorizer.is_allowed(context, Operation.CREATE, AclResourceType.TOPIC, name)
     ]
 
 
@@ -106,14 +106,16 @@ def _respond(
         response.topics = [
             _topic(services, context, request, name)
             for name in metadata.topic_names()
-            if services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name)
+            if services.authorizer.is_allowed(
+                context, Operation.DESCRIBE, AclResourceType.TOPIC, name
+            )
         ]
     else:
         response.topics = [_named(services, context, request, topic) for topic in wanted]
-    if request.include_cluster_authorized_operations and services.door.is_allowed(
+    if request.include_cluster_authorized_operations and services.authorizer.is_allowed(
         context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
-        response.cluster_authorized_operations = services.door.cluster_operations(context)
+        response.cluster_authorized_operations = services.authorizer.cluster_operations(context)
     return response
 
 
@@ -131,7 +133,7 @@ def _named(
             )
     else:
         name = wanted.name
-    if not services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name):
+    if not services.authorizer.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     return _topic(services, context, request, name)
 
@@ -142,7 +144,7 @@ def _topic(
     topic = services.metadata.topic(name)
     answer = MetadataResponseTopic(name=name)
     if request.include_topic_authorized_operations:
-        answer.topic_authorized_operations = services.door.topic_operations(context, name)
+        answer.topic_authorized_operations = services.authorizer.topic_operations(context, name)
     if topic is None:
         answer.error_code = services.metadata.error_for_missing_topic(name)
         return answer

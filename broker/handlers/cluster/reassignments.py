@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from ottla.broker.administration.partition_admin import MoveSpec, PartitionResult
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.alter_partition_reassignments import (
@@ -41,7 +41,7 @@ async def alter(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None if request.topics else "",
     )
-    if not services.door.is_allowed(
+    if not services.authorizer.is_allowed(
         context, Operation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
         response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -91,7 +91,7 @@ def list_all(
 ) -> ListPartitionReassignmentsResponse:
     """The moves under way; partitions that are not being moved are left out."""
     response = ListPartitionReassignmentsResponse(error_message=None)
-    if not services.door.is_allowed(
+    if not services.authorizer.is_allowed(
         context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
         response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

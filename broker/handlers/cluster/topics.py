@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.administration.cluster_admin import PartitionsSpec, TopicResult, TopicSpec
 from ottla.broker.coordinating.internal_topics import FIXED_TOPICS, flaw_of
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.create_partitions import (
@@ -73,7 +73,7 @@ def _check_create(
 ) -> tuple[ErrorCode, str | None]:
     if count > 1:
         return ErrorCode.INVALID_REQUEST, _TWICE
-    door = services.door
+    door = services.authorizer
     if not door.is_allowed(
         context, Operation.CREATE, AclResourceType.CLUSTER, CLUSTER_NAME
     ) and not door.is_allowed(context, Operation.CREATE, AclResourceType.TOPIC, topic.name):
@@ -182,7 +182,7 @@ def _check_delete(
         if context.api_version < _DELETION_DISABLED_VERSION:
             return ErrorCode.INVALID_REQUEST, None
         return ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"
-    if not services.door.is_allowed(context, Operation.DELETE, AclResourceType.TOPIC, name):
+    if not services.authorizer.is_allowed(context, Operation.DELETE, AclResourceType.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
     return ErrorCode.NONE, None
 
@@ -197,7 +197,7 @@ async def create_partitions(
     for topic in request.topics:
         if counts[topic.name] > 1:
             error, text = ErrorCode.INVALID_REQUEST, _TWICE
-        elif not services.door.is_allowed(
+        elif not services.authorizer.is_allowed(
             context, Operation.ALTER, AclResourceType.TOPIC, topic.name
         ):
             error, text = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -30,7 +30,7 @@ def handle(
     """Every producer that is remembered, by id; each partition has its own error."""
     response = DescribeProducersResponse()
     for topic in request.topics:
-        allowed = services.door.is_allowed(
+        allowed = services.authorizer.is_allowed(
             context, Operation.READ, AclResourceType.TOPIC, topic.name
         )
         response.topics.append(

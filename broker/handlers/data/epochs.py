@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -28,7 +28,7 @@ def handle(
     """For each partition the largest known epoch not above the asked one, and its end."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
-        allowed = services.door.is_allowed(
+        allowed = services.authorizer.is_allowed(
             context, Operation.DESCRIBE, AclResourceType.TOPIC, topic.topic
         )
         answers = [

@@ -21,7 +21,7 @@ from ottla.broker.partitions.fetch_session import SessionAsk, enter_session, tak
 from ottla.broker.partitions.follower_reads import QuietPartitions
 from ottla.broker.partitions.partition_read import FetchPlan, PartitionRead
 from ottla.broker.partitions.preferred_replica import nearest_to
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.fetch import (
@@ -156,7 +156,7 @@ def _is_allowed(
 ) -> bool:
     """Followers are brokers, on the listener of brokers; what they say moves the watermark."""
     if not is_follower:
-        return services.door.is_allowed(context, _READ, _TOPIC, topic)
+        return services.authorizer.is_allowed(context, _READ, _TOPIC, topic)
     return is_from_broker(services, context)
 
 

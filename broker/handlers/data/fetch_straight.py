@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.partitions.reading import read_plain
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.straight_fetch import (
     FETCH_VERSIONS,
     answer_end,
@@ -51,7 +51,7 @@ def straight(version: int) -> Straight | None:
         if topic is None:
             return None
         partition = services.partitions.find(topic, index)
-        if partition is None or not services.door.is_allowed(peer, _READ, _TOPIC, topic):
+        if partition is None or not services.authorizer.is_allowed(peer, _READ, _TOPIC, topic):
             return None
         if by_id and partition.log.topic_id != named:
             return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -60,7 +60,9 @@ def handle(
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
     for name, parts in _each_once(request).items():
-        allowed = services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name)
+        allowed = services.authorizer.is_allowed(
+            context, Operation.DESCRIBE, AclResourceType.TOPIC, name
+        )
         answers = []
         for wanted in parts.values():
             answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)

@@ -26,7 +26,7 @@ from ottla.broker.partitions.produces import (
     add_leaders,
 )
 from ottla.broker.partitions.request_outcome import await_all
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -92,7 +92,7 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
             refusal = ErrorCode.UNKNOWN_TOPIC_ID
         elif acks not in VALID_ACKS:
             refusal = ErrorCode.INVALID_REQUIRED_ACKS
-        elif not services.door.is_allowed(context, _WRITE, _TOPIC, name):
+        elif not services.authorizer.is_allowed(context, _WRITE, _TOPIC, name):
             refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif is_closed_to(context.client_id, name):
             refusal = ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -17,8 +17,8 @@ from ottla.broker.partitions.produces import (
     VALID_ACKS,
     add_leaders,
 )
-from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.coordinator.metadata.image import INTERNAL_TOPICS
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import encoder
 from ottla.protocol.errors import ErrorCode
@@ -64,7 +64,7 @@ def straight(version: int) -> Straight | None:
         partition = services.partitions.find(topic, index)
         if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:
             return None
-        if not services.door.is_allowed(peer, _WRITE, _TOPIC, topic):
+        if not services.authorizer.is_allowed(peer, _WRITE, _TOPIC, topic):
             return None
         if by_id and partition.log.topic_id != wanted:
             return None

@@ -14,7 +14,7 @@ from ottla.broker.partitions.record_deletion import (
     delete_before,
     refusal_of,
 )
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -39,7 +39,7 @@ async def delete(
     response = DeleteRecordsResponse()
     pending: list[PendingDeletion] = []
     for topic in _each_once(request.topics):
-        allowed = services.door.is_allowed(
+        allowed = services.authorizer.is_allowed(
             context, Operation.DELETE, AclResourceType.TOPIC, topic.name
         )
         answers = [

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from ottla.broker.policy.door import AclResourceType, Operation
 from ottla.coordinator.hashing import partition_for
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
@@ -55,7 +55,7 @@ def find(
 
 
 def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
-    may = services.door.is_allowed
+    may = services.authorizer.is_allowed
     if key_type == _GROUP:
         if not may(context, Operation.DESCRIBE, AclResourceType.GROUP, key):
             return _no_coordinator(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordinating.groups import caller_of
 from ottla.broker.engine.deferred import DeferredAnswer, gathered
 from ottla.broker.handlers.shared import without
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import consumer_group_describe as consumer_groups
 from ottla.protocol.messages.delete_groups import (
@@ -63,7 +63,7 @@ async def list_all(
 
     Slice by slice: a broker may have a hundred thousand, and heartbeats of all of them to answer
     meanwhile."""
-    may = services.door.is_allowed
+    may = services.authorizer.is_allowed
     sees_all = may(context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
     response = ListGroupsResponse()
     listing = services.groups.listing(request)
@@ -91,7 +91,7 @@ def describe(services: Services, context: RequestContext, request: DescribeGroup
         groups = [group for part in parts for group in part.groups]
         for group in groups:
             if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-                operations = services.door.group_operations(context, group.group_id)
+                operations = services.authorizer.group_operations(context, group.group_id)
                 group.authorized_operations = operations
         return DescribeGroupsResponse(groups=groups)
 
@@ -126,7 +126,7 @@ def describe_consumer_groups(
         ]
         for group in groups:
             if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-                operations = services.door.group_operations(context, group.group_id)
+                operations = services.authorizer.group_operations(context, group.group_id)
                 group.authorized_operations = operations
         return whole(groups=groups)
 
@@ -156,7 +156,7 @@ def _without_hidden_topics(
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
     }
-    may = services.door.is_allowed
+    may = services.authorizer.is_allowed
     if all(
         may(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic) for topic in sorted(topics)
     ):
@@ -197,7 +197,7 @@ def _ask(
 ) -> DeferredAnswer[Any]:
     """One question about one group, if the caller may ask it."""
     operation, group_id, request = question
-    if not services.door.is_allowed(context, operation, AclResourceType.GROUP, group_id):
+    if not services.authorizer.is_allowed(context, operation, AclResourceType.GROUP, group_id):
         return _complete(refuse(group_id, _NOT_ALLOWED))
     return services.groups.handle(group_id, request, caller_of(context), partial(refuse, group_id))
 
@@ -212,7 +212,7 @@ def delete_offsets(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> Any:
     """Forget positions, but for topics that a member reads (KIP-496)."""
-    may = services.door.is_allowed
+    may = services.authorizer.is_allowed
     if not may(context, Operation.DELETE, AclResourceType.GROUP, request.group_id):
         return OffsetDeleteResponse(error_code=_NOT_ALLOWED)
     if not request.group_id:

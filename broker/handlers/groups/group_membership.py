@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.groups import caller_of
 from ottla.broker.engine.deferred import DeferredAnswer, gathered
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -68,7 +68,9 @@ def consumer_heartbeat(
 ) -> Any:
     """Join, stay, be assigned and leave, all in one."""
     for topic in request.subscribed_topic_names or ():
-        if not services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic):
+        if not services.authorizer.is_allowed(
+            context, Operation.DESCRIBE, AclResourceType.TOPIC, topic
+        ):
             return _no_consumer_heartbeat(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return _ask(services, context, request, _no_consumer_heartbeat)
 
@@ -80,7 +82,7 @@ def _ask(
     refuse: Callable[[ErrorCode], Any],
 ) -> Any:
     group_id: str = request.group_id
-    if not services.door.is_allowed(context, Operation.READ, AclResourceType.GROUP, group_id):
+    if not services.authorizer.is_allowed(context, Operation.READ, AclResourceType.GROUP, group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return services.groups.handle(group_id, request, caller_of(context), refuse)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordinating.groups import caller_of
 from ottla.broker.engine.deferred import gathered
 from ottla.broker.handlers.shared import in_order, refused_parts, with_verdicts, without
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def handle(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
     """Answered when every in-sync replica has the positions, or that is not known in time."""
     group_id = request.group_id
-    if not services.door.is_allowed(context, Operation.READ, AclResourceType.GROUP, group_id):
+    if not services.authorizer.is_allowed(context, Operation.READ, AclResourceType.GROUP, group_id):
         return _refused(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     refused = refused_parts(services, context, request.topics)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.groups import caller_of
 from ottla.broker.engine.deferred import DeferredAnswer, gathered
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -61,7 +61,9 @@ def handle(services: Services, context: RequestContext, request: OffsetFetchRequ
 def _fetch(services: Services, context: RequestContext, request: OffsetFetchRequest) -> Any:
     refuse = partial(_refused, context, request)
     group_id = request.group_id
-    if not services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.GROUP, group_id):
+    if not services.authorizer.is_allowed(
+        context, Operation.DESCRIBE, AclResourceType.GROUP, group_id
+    ):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     hidden: list[OffsetFetchRequestTopic] = []
     if request.topics is not None:
@@ -120,7 +122,9 @@ def _fetch_group(
             groups=[OffsetFetchResponseGroup(group_id=group_id, error_code=error)]
         )
 
-    if not services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.GROUP, group_id):
+    if not services.authorizer.is_allowed(
+        context, Operation.DESCRIBE, AclResourceType.GROUP, group_id
+    ):
         refused: DeferredAnswer[OffsetFetchResponse] = DeferredAnswer()
         refused.complete(refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return refused
@@ -184,4 +188,4 @@ def _ask(
 
 
 def _is_shown(services: Services, context: RequestContext, topic: str) -> bool:
-    return services.door.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic)
+    return services.authorizer.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_acls import (
     AclCreationResult,
@@ -58,6 +58,8 @@ def delete(
 
 
 def _verdict(services: Services, context: RequestContext, operation: Operation) -> ErrorCode:
-    if not services.door.is_allowed(context, operation, AclResourceType.CLUSTER, CLUSTER_NAME):
+    if not services.authorizer.is_allowed(
+        context, operation, AclResourceType.CLUSTER, CLUSTER_NAME
+    ):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return ErrorCode.SECURITY_DISABLED

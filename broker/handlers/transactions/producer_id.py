@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.groups import caller_of
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -28,7 +28,7 @@ def handle(services: Services, context: RequestContext, request: InitProducerIdR
         return _refused(ErrorCode.INVALID_REQUEST)
     if transactional_id is None:
         return _fresh(services)
-    if not services.door.is_allowed(
+    if not services.authorizer.is_allowed(
         context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

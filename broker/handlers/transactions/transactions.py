@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordinating.groups import caller_of
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
 from ottla.broker.engine.deferred import DeferredAnswer, gathered
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
 from ottla.coordinator.hashing import partition_for
 from ottla.coordinator.metadata.image import INTERNAL_TOPICS
 from ottla.coordinator.transaction.overview import check_listing
 from ottla.coordinator.transaction.requests import Added, AddToTransaction, DescribeTransaction
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages import describe_transactions as described
@@ -79,7 +79,7 @@ def add_partitions(
 def _add_for_client(
     services: Services, context: RequestContext, wanted: AddToTransaction
 ) -> DeferredAnswer[Added]:
-    may = services.door.is_allowed
+    may = services.authorizer.is_allowed
     transactional_id = wanted.transactional_id
     if not may(context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id):
         return _all(wanted, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -96,7 +96,7 @@ def _add_for_client(
 def _add_for_brokers(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Any:
-    if not services.door.is_allowed(
+    if not services.authorizer.is_allowed(
         context, Operation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -158,7 +158,7 @@ def add_offsets(
     services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> Any:
     """The partition in which the group's offsets are kept joins the transaction."""
-    may = services.door.is_allowed
+    may = services.authorizer.is_allowed
     transactional_id, group_id = request.transactional_id, request.group_id
     if not may(context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id):
         error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -190,7 +190,7 @@ def add_offsets(
 def end(services: Services, context: RequestContext, request: EndTxnRequest) -> Any:
     """Answered when the outcome is decided; that it shows everywhere may take a moment longer."""
     transactional_id = request.transactional_id
-    if not services.door.is_allowed(
+    if not services.authorizer.is_allowed(
         context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         return _not_ended(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -211,7 +211,7 @@ def describe(
 ) -> Any:
     """Each transactional id as its coordinator knows it; topics that the caller may not see are
     left out."""
-    may = services.door.is_allowed
+    may = services.authorizer.is_allowed
 
     def ask(transactional_id: str) -> DeferredAnswer[described.TransactionState]:
         def refuse(error: ErrorCode) -> described.TransactionState:
@@ -249,7 +249,7 @@ async def list_all(
             if isinstance(one, ErrorCode):
                 # Half a list would look like a whole one.
                 response.error_code = response.error_code or one
-            elif one is not None and services.door.is_allowed(
+            elif one is not None and services.authorizer.is_allowed(
                 context, Operation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, one.transactional_id
             ):
                 response.transaction_states.append(one)

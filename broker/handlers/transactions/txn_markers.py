@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.door import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -31,7 +31,7 @@ def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> DeferredAnswer[WriteTxnMarkersResponse] | WriteTxnMarkersResponse:
     """Answered when every in-sync replica has the markers, or that is not known in time."""
-    may = services.door.is_allowed
+    may = services.authorizer.is_allowed
     if any(may(context, right, AclResourceType.CLUSTER, CLUSTER_NAME) for right in _RIGHTS):
         return services.marker_writer.write(request)
     return _refused(request)

@@ -20,7 +20,7 @@ from ottla.broker.coordinating.txn_partition import (
 from ottla.broker.engine.context import Paused
 from ottla.broker.engine.deferred import gathered
 from ottla.broker.handlers.shared import in_order, refused_parts, with_verdicts, without
-from ottla.broker.policy.door import AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -72,7 +72,7 @@ class _Commit(NamedTuple):
 
 def handle(services: Services, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
     """Answered when every in-sync replica has the positions, or that is not known in time."""
-    may = services.door.is_allowed
+    may = services.authorizer.is_allowed
     transactional_id, group_id = request.transactional_id, request.group_id
     if not may(context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id):
         return _all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

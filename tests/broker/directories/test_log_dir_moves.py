@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.broker.authorization.authorizer import Authorizer
 from ottla.broker.directories import replica_moves
-from ottla.broker.policy.door import AclResourceType, Door, Operation
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.alter_replica_log_dirs import (
@@ -30,7 +31,7 @@ from tests.support.in_process import running_broker
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ottla.broker.policy.door import RequestCaller
+    from ottla.broker.engine.context import RequestCaller
     from tests.support.raw_client import RawClient
 
 TWO = {"log.dirs": "/d1,/d2"}
@@ -233,7 +234,7 @@ async def test_a_move_waits_for_room_on_its_new_disk(monkeypatch: pytest.MonkeyP
         assert await values(client) == [0]
 
 
-class _Shut(Door):
+class _Shut(Authorizer):
     def is_allowed(
         self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
@@ -244,7 +245,7 @@ async def test_moves_are_for_those_who_may_alter_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A client that could move logs could fill a disk and stop the brokers on it."""
-    monkeypatch.setattr("ottla.broker.server.requests.Door", _Shut)
+    monkeypatch.setattr("ottla.broker.server.requests.Authorizer", _Shut)
     async with running_broker(TWO) as running, running.connect() as client:
         await create(client)
         refused = await moved(client, "/d2")

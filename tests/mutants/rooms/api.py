@@ -14,9 +14,9 @@ MUTANTS = (
         ("tests/broker/following/test_replication.py",),
     ),
     Mutant(
-        "short-produce-skips-the-door",
+        "short-produce-skips-the-authorizer",
         "broker/handlers/data/produce_straight.py",
-        "        if not services.door.is_allowed(peer, _WRITE, _TOPIC, topic):\n"
+        "        if not services.authorizer.is_allowed(peer, _WRITE, _TOPIC, topic):\n"
         "            return None\n",
         "",
         "The short produce path declines what its sender may not write.",
@@ -56,9 +56,9 @@ MUTANTS = (
         ("tests/broker/handlers/data/test_straight_refusals.py",),
     ),
     Mutant(
-        "short-fetch-skips-the-door",
+        "short-fetch-skips-the-authorizer",
         "broker/handlers/data/fetch_straight.py",
-        "if partition is None or not services.door.is_allowed(peer, _READ, _TOPIC, topic):\n",
+        "if partition is None or not services.authorizer.is_allowed(peer, _READ, _TOPIC, topic):\n",
         "if partition is None:\n",
         "The short fetch path declines what its sender may not read.",
         ("tests/broker/handlers/data/test_straight_refusals.py",),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.broker.policy.door import AclResourceType, Door, Operation
+from ottla.broker.authorization.authorizer import Authorizer
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -16,7 +17,7 @@ from tests.support.in_process import running_broker
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
-    from ottla.broker.policy.door import RequestCaller
+    from ottla.broker.engine.context import RequestCaller
 
 NAME = "transaction.version"
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
@@ -114,7 +115,7 @@ async def test_only_the_controller_changes_them_and_every_broker_tells_of_it() -
     assert set(answers.values()) == {ErrorCode.NOT_CONTROLLER}
 
 
-class _Shut(Door):
+class _Shut(Authorizer):
     def is_allowed(
         self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
@@ -123,7 +124,7 @@ class _Shut(Door):
 
 async def test_who_may_not_alter_the_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A feature level applies to all clients of the cluster."""
-    monkeypatch.setattr("ottla.broker.server.requests.Door", _Shut)
+    monkeypatch.setattr("ottla.broker.server.requests.Authorizer", _Shut)
     async with running_broker() as running, running.connect() as client:
         answer = await client.call(1, wanted(1, SAFE))
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.broker.authorization.authorizer import Authorizer
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
-from ottla.broker.policy.door import AclResourceType, Door, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from tests.broker.handlers.data.test_disk_faults import COLD, with_faults
 from tests.broker.support.groups import coordinated
@@ -22,7 +23,7 @@ from tests.support.virtual_time import in_virtual_time, virtual_broker
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ottla.broker.policy.door import RequestCaller
+    from ottla.broker.engine.context import RequestCaller
     from ottla.broker.server.broker import Broker
     from ottla.protocol.ports import Ports
     from tests.support.raw_client import RawClient
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 BOTH_WAYS = pytest.mark.parametrize("client_id", ["raw", None])
 
 
-class ClosedDoor(Door):
-    """A door that lets everything through but one operation on topics."""
+class ClosedTo(Authorizer):
+    """Allows everything but one operation on topics."""
 
     def __init__(self, closed: Operation) -> None:
         self._closed = closed
@@ -72,7 +73,7 @@ async def got(
 
 def close_door(broker: Broker, closed: Operation) -> None:
     """Refuses this operation on all topics from now on."""
-    broker.requests.dispatcher._services.door = ClosedDoor(closed)
+    broker.requests.dispatcher._services.authorizer = ClosedTo(closed)
 
 
 @BOTH_WAYS

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.broker.api.table import TABLE
-from ottla.broker.policy.door import AclResourceType, Door, Operation
+from ottla.broker.authorization.authorizer import Authorizer
 from ottla.coordinator.hashing import partition_for
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -52,7 +53,7 @@ from tests.broker.support.requests import create, created_meanwhile, produce, pr
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
-    from ottla.broker.policy.door import RequestCaller
+    from ottla.broker.engine.context import RequestCaller
     from tests.support.raw_client import RawClient
 
 OFFSETS = "__consumer_offsets"
@@ -287,7 +288,7 @@ async def test_every_version_can_say_that_the_coordinator_is_elsewhere(client: R
         assert error_of(response) == ErrorCode.NOT_COORDINATOR, (key, version)
 
 
-class ClosedDoor(Door):
+class ClosedTo(Authorizer):
     """Refuses every operation on resources of one type."""
 
     def __init__(self, closed: AclResourceType) -> None:
@@ -302,9 +303,9 @@ class ClosedDoor(Door):
 async def test_every_version_can_say_that_the_caller_may_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The door is asked before the group."""
+    """The authorizer is asked before the group."""
     monkeypatch.setattr(
-        "ottla.broker.server.requests.Door", lambda: ClosedDoor(AclResourceType.GROUP)
+        "ottla.broker.server.requests.Authorizer", lambda: ClosedTo(AclResourceType.GROUP)
     )
     async with running_broker() as running, running.connect() as client:
         await create(client, "t")

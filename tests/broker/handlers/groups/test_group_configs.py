@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.policy.door import AclResourceType
 from ottla.broker.system.memory_disk import MemoryDisk
+from ottla.protocol.acls import AclResourceType
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -15,7 +15,7 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from tests.broker.handlers.groups.test_coordinators import ClosedDoor
+from tests.broker.handlers.groups.test_coordinators import ClosedTo
 from tests.broker.support.groups import GROUP, QUICK, coordinated
 from tests.broker.support.requests import create
 from tests.support.in_process import running_broker
@@ -125,7 +125,7 @@ async def test_whoever_may_not_is_told_that_it_is_about_the_group(
 ) -> None:
     """The right to a group's settings is one of the group's, not of the cluster's."""
     monkeypatch.setattr(
-        "ottla.broker.server.requests.Door", lambda: ClosedDoor(AclResourceType.GROUP)
+        "ottla.broker.server.requests.Authorizer", lambda: ClosedTo(AclResourceType.GROUP)
     )
     async with running_broker(QUICK) as running, running.connect() as client:
         error, _text = await change(client, SESSION, "50000")

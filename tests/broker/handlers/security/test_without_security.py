@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.broker.api.table import TABLE
-from ottla.broker.policy.door import AclResourceType, Door, Operation
+from ottla.broker.authorization.authorizer import Authorizer
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -22,7 +23,7 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
-    from ottla.broker.policy.door import RequestCaller
+    from ottla.broker.engine.context import RequestCaller
     from tests.support.raw_client import RawClient
 
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -69,7 +70,7 @@ async def test_every_call_about_acls_says_that_security_is_disabled(
     assert errors(answer) == [said] * (1 if key is ApiKey.DESCRIBE_ACLS else 2)
 
 
-class Closed(Door):
+class Closed(Authorizer):
     """Lets callers look at the cluster and change nothing, or not even look."""
 
     def __init__(self, *allowed: Operation) -> None:
@@ -82,13 +83,13 @@ class Closed(Door):
 
 
 @pytest.mark.parametrize("may_look", [True, False])
-async def test_the_door_is_asked_before_anything_is_told_about_acls(
+async def test_the_authorizer_is_asked_before_anything_is_told_about_acls(
     may_look: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looking at them is DESCRIBE of the cluster, changing them is ALTER."""
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     allowed = [Operation.DESCRIBE] if may_look else []
-    monkeypatch.setattr("ottla.broker.server.requests.Door", lambda: Closed(*allowed))
+    monkeypatch.setattr("ottla.broker.server.requests.Authorizer", lambda: Closed(*allowed))
     async with running_broker() as running, running.connect() as client:
         described = await client.call(3, DESCRIBED)
         created = await client.call(3, CreateAclsRequest([RULE]))

@@ -1,0 +1,1 @@
+"""May this caller do this to that resource: Kafka's access control lists."""
