@@ -9,26 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ottla.broker.administration.config_writes import ConfigEdit, try_change
 from ottla.broker.administration.partition_admin import TOLD_MS_MAX, PartitionAdmin, done_by
 from ottla.coordinator.controller.events import CreatePartitions, CreateTopics, Event
 from ottla.coordinator.controller.specs import PartitionsSpec as PartitionsSpec
 from ottla.coordinator.controller.specs import TopicResult as TopicResult
 from ottla.coordinator.controller.specs import TopicSpec as TopicSpec
 from ottla.coordinator.metadata.image import Entity, MetadataImage
-from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import (
-    ANY_VERSION,
-    BadVersion,
-    Check,
-    ConnectionLoss,
-    Create,
-    GroupFailed,
-    NodeExists,
-    NoNode,
-    Operation,
-    Replace,
-    StoreError,
-)
+from ottla.coordinator.store.store import ConnectionLoss, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import ZERO_UUID, Uuid, is_usable_uuid
 
@@ -140,16 +128,17 @@ class ClusterAdmin:
         self,
         entity_type: str,
         name: str,
-        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        change: ConfigEdit,
     ) -> None:
         """Replace what is set for an entity by what the function makes of it.
 
+        ``name``: of users, clients and ips the quoted one of ``coordinator/store/entities.py``.
         The function may be called again, if another broker changed the entity meanwhile; its
         exceptions pass through. Raises KafkaError."""
         entity = Entity(entity_type, name)
         try:
             for _attempt in range(_ATTEMPTS_MAX):
-                if await self._try_change(entity, change):
+                if await try_change(self._lifecycle.session, entity, change):
                     await self._configs.refresh([entity])
                     return
         except ConnectionLoss as error:
@@ -161,37 +150,6 @@ class ClusterAdmin:
     async def allocate_producer_id(self) -> int:
         """One id that no producer ever had. Raises KafkaError."""
         return await self._producer_ids.allocate()
-
-    async def _try_change(
-        self, entity: Entity, change: Callable[[Mapping[str, str]], Mapping[str, str]]
-    ) -> bool:
-        session = self._lifecycle.session
-        path = paths.config(*entity)
-        write: Operation
-        try:
-            found = await session.get(path)
-        except NoNode:
-            write = Create(path, paths.build_config(change({})))
-        else:
-            # Unreadable settings are replaced: refusing would leave no way to repair them.
-            current = paths.parse_config(found.data) or {}
-            write = Replace(path, paths.build_config(change(current)), found.stat.version)
-        announcement = Create(
-            paths.CONFIG_CHANGE_PREFIX, paths.build_config_change(*entity), sequential=True
-        )
-        operations: list[Operation] = [write, announcement]
-        if entity.entity_type == "topics":
-            # Settings without a topic would be found by the next topic of that name.
-            operations.insert(0, Check(paths.topic(entity.name), ANY_VERSION))
-        try:
-            await session.multi(operations)
-        except GroupFailed as failed:
-            if isinstance(operations[failed.index], Check):
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from failed
-            if not isinstance(failed.error, BadVersion | NodeExists | NoNode):
-                raise
-            return False
-        return True
 
     async def _ask(
         self,

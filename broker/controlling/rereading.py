@@ -20,7 +20,7 @@ from ottla.coordinator.controller.events import (
     StatesRead,
 )
 from ottla.coordinator.metadata.image import Entity
-from ottla.coordinator.store import paths
+from ottla.coordinator.store import entities, paths
 from ottla.protocol.ids import ZERO_UUID, TopicPartition, Uuid
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class MetadataRescan:
             return [reader.announcements.preferred_elections]
         if path.startswith(_CONFIGS):
             entity_type, _, encoded = path.removeprefix(_CONFIGS).partition("/")
-            return [lambda: self._config(Entity(entity_type, paths.decode_entity(encoded)))]
+            return [
+                lambda: self._config(Entity(entity_type, entities.decode(entity_type, encoded)))
+            ]
         if path.startswith(paths.FULL_DISKS):
             return await self._rooms()
         return [self._brokers] if path.startswith(paths.BROKER_IDS) else []

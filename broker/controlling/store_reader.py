@@ -24,7 +24,7 @@ from ottla.coordinator.metadata.changes import (
 )
 from ottla.coordinator.metadata.delta import next_image
 from ottla.coordinator.metadata.image import Entity, MetadataImage
-from ottla.coordinator.store import deleted_topics, full_disks, paths
+from ottla.coordinator.store import deleted_topics, entities, full_disks, paths
 from ottla.coordinator.store.store import Check, Create, NoNode, Operation
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ids import TopicPartition, is_usable_uuid
@@ -257,15 +257,15 @@ class StoreReader:
         return paths.parse_config(node.data) or {}
 
     async def _configs(self) -> list[Change]:
-        entities = [
-            Entity(entity_type, paths.decode_entity(encoded))
+        listed = [
+            Entity(entity_type, entities.decode(entity_type, encoded))
             for entity_type in CONFIGURED_TYPES
             for encoded in await self.session.children(f"{paths.CONFIG}/{entity_type}")
         ]
-        found = await pipelined(self.config, entities)
+        found = await pipelined(self.config, listed)
         return [
             ConfigChanged(entity, values)
-            for entity, values in zip(entities, found, strict=True)
+            for entity, values in zip(listed, found, strict=True)
             if values is not None
         ]
 

@@ -1,7 +1,8 @@
 """Settings kept in the store, followed into this broker's metadata.
 
-The settings of topics, brokers and groups stand in the store; a change is announced by a
-sequential znode. Each broker reads the announcements in order and reads again whatever they name.
+The settings of topics, brokers and groups, and the quotas and credentials of users, clients and IP
+addresses, stand in the store; a change is announced by a sequential znode. Each broker reads the
+announcements in order and reads again whatever they name.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.engine.concurrently import pipelined
 from ottla.broker.engine.tasks import stopped
 from ottla.coordinator.metadata.changes import Change, ConfigChanged, ConfigGone
 from ottla.coordinator.metadata.image import Entity
+from ottla.coordinator.store import entities as names_of
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import NoNode, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.configs")
 
-FOLLOWED_TYPES = ("topics", "brokers", "groups")
+FOLLOWED_TYPES = ("topics", "brokers", "groups", names_of.USERS, names_of.CLIENTS, names_of.IPS)
 # Announcements are kept that long, for brokers that are slow to read them.
 ANNOUNCEMENT_RETENTION_MS = 15 * 60 * 1000
 
@@ -53,11 +56,12 @@ class ConfigWatch:
         names = await session.children(paths.CONFIG_CHANGES, self._on_event)
         self._last_read = names[-1] if names else ""
         entities = [
-            Entity(entity_type, paths.decode_entity(name))
+            entity
             for entity_type in FOLLOWED_TYPES
-            for name in await session.children(f"{paths.CONFIG}/{entity_type}")
+            for entity in await _listed(session, entity_type)
         ]
-        gone = [one for one in self._metadata.image.configs if one not in entities]
+        known = set(entities)
+        gone = [one for one in self._metadata.image.configs if one not in known]
         await self._refresh(session, [*entities, *gone])
         self._changed.clear()
         self._follower = self._tasks.spawn("settings", self._follow(session))
@@ -89,19 +93,8 @@ class ConfigWatch:
 
     async def _refresh(self, session: MetadataSession, entities: Iterable[Entity]) -> None:
         async with self._lock:
-            changes: list[Change] = []
-            for entity in entities:
-                try:
-                    found = await session.get(paths.config(*entity))
-                except NoNode:
-                    changes.append(ConfigGone(entity))
-                    continue
-                values = paths.parse_config(found.data)
-                if values is None:
-                    logger.error("the settings of %s %s are unreadable and ignored", *entity)
-                    continue
-                changes.append(ConfigChanged(entity, values))
-            self._metadata.take(changes)
+            changes = await pipelined(lambda entity: _read(session, entity), tuple(entities))
+            self._metadata.take(change for change in changes if change is not None)
 
     def _on_event(self, _event: WatchEvent) -> None:
         self._changed.set()
@@ -136,6 +129,39 @@ class ConfigWatch:
                 entities[Entity(*changed)] = None
         elif found.stat.created_ms < self._clock.wall_ms() - ANNOUNCEMENT_RETENTION_MS:
             await session.delete(path)
+
+
+async def _listed(session: MetadataSession, entity_type: str) -> list[Entity]:
+    """The entities of one type that have settings. Raises StoreError."""
+    root = f"{paths.CONFIG}/{entity_type}"
+    encoded = await session.children(root)
+    found = [Entity(entity_type, names_of.decode(entity_type, name)) for name in encoded]
+    if entity_type != names_of.USERS:
+        return found
+
+    async def clients_of(user: str) -> list[str]:
+        try:
+            return await session.children(f"{root}/{user}/{names_of.CLIENTS}")
+        except NoNode:
+            return []
+
+    for user, clients in zip(encoded, await pipelined(clients_of, encoded), strict=True):
+        found += [Entity(entity_type, names_of.of_user_client(user, client)) for client in clients]
+    return found
+
+
+async def _read(session: MetadataSession, entity: Entity) -> Change | None:
+    """What is set for the entity now, None if that is unreadable. Raises StoreError."""
+    try:
+        found = await session.get(paths.config(*entity))
+    except NoNode:
+        return ConfigGone(entity)
+    # A user of whom Kafka has set only the quotas of single client ids has an empty znode.
+    values = paths.parse_config(found.data) if found.data else {}
+    if values is None:
+        logger.error("the settings of %s %s are unreadable and ignored", *entity)
+        return None
+    return ConfigChanged(entity, values)
 
 
 async def _unless_gone(step: Awaitable[None]) -> None:

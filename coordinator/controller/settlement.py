@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.leadership import Circumstances, settle
-from ottla.coordinator.store import paths
+from ottla.coordinator.store import entities, paths
 from ottla.coordinator.store.full_disks import Room
 from ottla.coordinator.store.store import Check
 from ottla.protocol.data_classes import dataclass
@@ -91,7 +91,7 @@ class Settlement:
         eligible, and rewrites the list by its own rule."""
         settings, identity = self.context.settings, self.context.identity
         own = image.config("topics", topic.name)
-        of_all = image.config("brokers", paths.DEFAULT_ENTITY)
+        of_all = image.config("brokers", entities.DEFAULT_ENTITY)
         of_controller = image.config("brokers", str(identity.node_id))
         return Circumstances(
             live=frozenset(image.brokers),

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-from ottla.coordinator.store import znode
+from ottla.coordinator.store import entities, znode
 from ottla.protocol.ids import TopicPartition, Uuid, uuid_from_text, uuid_to_text
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -68,7 +67,6 @@ PERMANENT_PATHS = (
     FULL_DISKS,
 )
 
-DEFAULT_ENTITY = "<default>"
 _NOBODY: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -109,16 +107,7 @@ def delete_topic(name: str) -> str:
 
 def config(entity_type: str, name: str) -> str:
     """The znode of one entity's configuration; types are Kafka's plurals: topics, brokers..."""
-    return f"{CONFIG}/{entity_type}/{encode_entity(name)}"
-
-
-def encode_entity(name: str) -> str:
-    """A name as it stands in a path; the default entity stands for itself."""
-    return name if name == DEFAULT_ENTITY else znode.quoted(name)
-
-
-def decode_entity(encoded: str) -> str:
-    return unquote(encoded)
+    return f"{CONFIG}/{entity_type}/{entities.encode(entity_type, name)}"
 
 
 class EndpointPayload(NamedTuple):
@@ -329,19 +318,25 @@ def parse_config(data: bytes) -> dict[str, str] | None:
 
 
 def build_config_change(entity_type: str, name: str) -> bytes:
-    return znode.build({"version": 2, "entity_path": f"{entity_type}/{encode_entity(name)}"})
+    encoded = entities.encode(entity_type, name)
+    return znode.build({"version": 2, "entity_path": f"{entity_type}/{encoded}"})
 
 
 def parse_config_change(data: bytes) -> tuple[str, str] | None:
-    """Entity type and name of what changed; a path of two entities keeps its tail as the name."""
+    """Entity type and name of what changed, as ``entities.py`` names it."""
     value = znode.parse(data)
     match value.get("entity_path"), value.get("entity_type"), value.get("entity_name"):
         case str(entity_path), _, _ if "/" in entity_path:
-            entity_type, _, name = entity_path.partition("/")
-            return entity_type, decode_entity(name)
-        case _, str(entity_type), str(name):
-            return entity_type, name
-    return None
+            entity_type, _, encoded = entity_path.partition("/")
+        case _, str(entity_type), str(encoded):
+            # Version 1 has plain names of topics and quoted ones of clients.
+            if entity_type not in entities.QUOTED_TYPES:
+                return entity_type, encoded
+        case _:
+            return None
+    if entity_type in entities.QUOTED_TYPES and not entities.is_well_formed(entity_type, encoded):
+        return None
+    return entity_type, entities.decode(entity_type, encoded)
 
 
 def build_partition_list(changed: Iterable[TopicPartition]) -> bytes:

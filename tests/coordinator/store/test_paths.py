@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ottla.coordinator.store import paths
+from ottla.coordinator.store import entities, paths
 from ottla.coordinator.store.paths import (
     BrokerPayload,
     EndpointPayload,
@@ -118,12 +118,12 @@ def test_partition_lists_are_read_back() -> None:
 
 def test_config_changes_of_both_versions_name_the_entity() -> None:
     """Version 1 is still written by old tools."""
-    new = paths.parse_config_change(paths.build_config_change("clients", "a b*~/c"))
+    new = paths.parse_config_change(paths.build_config_change("groups", "a b*~/c"))
     old = paths.parse_config_change(b'{"version":1,"entity_type":"topics","entity_name":"t"}')
 
-    assert new == ("clients", "a b*~/c")
+    assert new == ("groups", "a b*~/c")
     assert old == ("topics", "t")
-    assert paths.config("clients", "a b*~/c") == "/config/clients/a%20b%2A%7E%2Fc"
+    assert paths.config("groups", "a b*~/c") == "/config/groups/a%20b%2A%7E%2Fc"
     assert paths.config("brokers", "<default>") == "/config/brokers/<default>"
 
 
@@ -133,7 +133,7 @@ def test_groups_of_any_name_have_a_znode(name: str) -> None:
     path = paths.config("groups", name)
 
     assert path.rpartition("/")[2] not in (".", "..")
-    assert paths.decode_entity(path.removeprefix("/config/groups/")) == name
+    assert entities.decode("groups", path.removeprefix("/config/groups/")) == name
 
 
 @pytest.mark.parametrize(

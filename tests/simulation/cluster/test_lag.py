@@ -28,9 +28,9 @@ def test_the_settings_of_a_new_topic_are_read_as_they_are_now() -> None:
         seen: list[dict[str, str]] = []
 
         async def make(session: SimSession, ports: Ports, told: asyncio.Event = told) -> None:
-            for path in ("/config", "/config/topics", "/config/brokers", "/config/groups"):
-                await session.create(path)
-            await session.create(paths.CONFIG_CHANGES)
+            for path in paths.PERMANENT_PATHS:
+                if path.startswith("/config"):
+                    await session.create(path)
             await ports.clock.sleep(4_000.0)
             await session.create(paths.config("topics", "t"), paths.build_config({"a": "b"}))
             told.set()
