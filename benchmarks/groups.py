@@ -37,11 +37,13 @@ from ottla.protocol.messages.sync_group import (
 )
 from ottla.protocol.ports import Address
 from ottla.wire.api import declare
-from ottla.wire.connection import Connection, connect
+from ottla.wire.negotiation import connect
 from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from ottla.wire.connection import Connection
 
 GROUPS, MEMBERS = 1_000, 10
 CONNECTIONS = 100

@@ -26,7 +26,7 @@ from ottla.client.settings.config import ConsumerConfig, parse_addresses
 from ottla.client.settings.keywords import ConsumerSettings, configured
 from ottla.client.settings.listing import lists_settings
 from ottla.protocol.ids import TopicPartition
-from ottla.wire.deadline import TimeLimit
+from ottla.wire.clock import TimeLimit
 from ottla.wire.errors import (
     ClientClosed,
     ClientError,

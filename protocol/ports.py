@@ -1,9 +1,10 @@
 """The seams: everything outside this process that Ottla talks to, as types only.
 
-Nothing in the machines, and no shell but ``wire/real.py`` and ``broker/system/real_disk.py``,
-touches a clock, a random source, a socket, a file or a thread directly: it is handed one of
-these. That is what lets the whole cluster run inside one seeded simulation. The metadata store
-is the one seam that is not here: its meaning is long enough for ``coordinator/store/store.py``.
+Nothing in the machines, and no shell but ``wire/clock.py``, ``wire/real.py`` and
+``broker/system/real_disk.py``, touches a clock, a random source, a socket, a file or a thread
+directly: it is handed one of these. That is what lets the whole cluster run inside one seeded
+simulation. The metadata store is the one seam that is not here: its meaning is long enough for
+``coordinator/store/store.py``.
 """
 
 from __future__ import annotations

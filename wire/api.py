@@ -1,4 +1,4 @@
-"""Declares an API from the sender's side: its request, its response and their versions.
+"""An API from the sender's side: its request, its response, their versions and features.
 
 Each module that sends requests declares ``RequestApi`` constants for them, so that importing a
 client loads only the messages that it can send.
@@ -13,6 +13,8 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.schema import schema_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ottla.protocol.apis import ApiKey
 
 Request = TypeVar("Request")
@@ -24,6 +26,21 @@ class VersionRange(NamedTuple):
 
     first: int
     last: int
+
+
+class FinalizedLevels(NamedTuple):
+    """The finalized feature levels of the cluster (KIP-584); ``epoch`` counts the changes and is -1
+    if the broker does not report any."""
+
+    epoch: int
+    levels: Mapping[str, int]
+
+    def level_of(self, name: str) -> int:
+        """The feature's level; 0, which is off, if it is not reported."""
+        return self.levels.get(name, 0) if self.epoch >= 0 else 0
+
+
+NO_FEATURES = FinalizedLevels(-1, {})
 
 
 @dataclass(frozen=True, slots=True)

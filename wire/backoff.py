@@ -39,28 +39,3 @@ class Backoff:
         doublings = min(failures - 1, DOUBLINGS_MAX)
         delay_ms = min(self.initial_ms * MULTIPLIER**doublings, self.limit_ms)
         return float(delay_ms * (1.0 - JITTER + 2.0 * JITTER * chance))
-
-
-class Attempts:
-    """Consecutive failures of one operation, and when it may be retried."""
-
-    __slots__ = ("_backoff", "failures", "not_before_ms")
-
-    def __init__(self, backoff: Backoff) -> None:
-        self._backoff = backoff
-        self.failures = 0
-        self.not_before_ms = 0.0
-
-    def failed(self, now_ms: float, chance: float) -> None:
-        """Count a failure and extend the wait before the next attempt."""
-        self.failures += 1
-        self.not_before_ms = now_ms + self._backoff.delay_ms(self.failures, chance)
-
-    def succeeded(self) -> None:
-        """Forget the failures."""
-        self.failures = 0
-        self.not_before_ms = 0.0
-
-    def wait_ms(self, now_ms: float) -> float:
-        """Milliseconds until the next attempt is allowed; 0 if it is allowed now."""
-        return max(0.0, self.not_before_ms - now_ms)

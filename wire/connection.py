@@ -11,40 +11,31 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.protocol.compile import decode
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.headers import decode_response_header
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.call import CURRENT
-from ottla.wire.deadline import TimeLimit
+from ottla.wire.api import NO_FEATURES
+from ottla.wire.clock import CURRENT
 from ottla.wire.errors import AnswerTooLarge as AnswerTooLarge
 from ottla.wire.errors import BrokerUnreachable as BrokerUnreachable
 from ottla.wire.errors import ConnectionLost as ConnectionLost
 from ottla.wire.errors import RequestTimedOut as RequestTimedOut
 from ottla.wire.errors import TransportError as TransportError
+from ottla.wire.errors import UnsupportedByBroker
 from ottla.wire.frames import FrameReader, FrameTooLarge
-from ottla.wire.in_flight import InFlight, InFlightRequest
-from ottla.wire.negotiation import (
-    API_VERSIONS,
-    NO_FEATURES,
-    agree,
-    features_of,
-    first_request,
-    learned,
-    read_answer,
-    version_to_retry,
-)
 from ottla.wire.one_way import UnansweredSends
 from ottla.wire.receive_buffer import AnswerBuffer
-from ottla.wire.requests import encode_request, has_tags
+from ottla.wire.requests import InFlight, InFlightRequest, encode_request, has_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.protocol.ports import Address, Buffer, Clock, Net, Socket, Timer
-    from ottla.wire.api import RequestApi, VersionRange
+    from ottla.protocol.ports import Address, Buffer, Clock, Socket, Timer
+    from ottla.wire.api import FinalizedLevels, RequestApi, VersionRange
     from ottla.wire.connection_config import ConnectionConfig
 
 Request = TypeVar("Request")
@@ -64,7 +55,7 @@ class ResponseWaiter(NamedTuple):
 
 
 class Connection:
-    """Made by ``connect``. Usable until ``closed``."""
+    """Made by ``negotiation.connect``. Usable until ``closed``."""
 
     def __init__(
         self, socket: Socket, clock: Clock, address: Address, config: ConnectionConfig
@@ -111,10 +102,20 @@ class Connection:
 
     def version_of(self, api: RequestApi[Request, Response]) -> int:
         """The newest version both sides speak. Raises UnsupportedByBroker."""
-        version = self._agreed.get((api.key, api.versions))
-        if version is None:
-            version = agree(api, self.versions, self.address)
-            self._agreed[api.key, api.versions] = version
+        ours = api.versions
+        version = self._agreed.get((api.key, ours))
+        if version is not None:
+            return version
+        theirs = self.versions.get(api.key)
+        if theirs is None:
+            raise UnsupportedByBroker(f"the broker at {self.address} does not offer {api.name}")
+        version = min(theirs.last, ours.last)
+        if version < max(theirs.first, ours.first):
+            raise UnsupportedByBroker(
+                f"the broker at {self.address} speaks {api.name} {theirs.first} to {theirs.last}, "
+                f"this client {ours.first} to {ours.last}"
+            )
+        self._agreed[api.key, ours] = version
         return version
 
     def send(
@@ -129,19 +130,27 @@ class Connection:
 
         Requests leave, and are answered, in the order of these calls. Cancelling the future does
         not withdraw the request. Raises UnsupportedByBroker."""
-        response = api.response
-
-        def read(version: int, body: memoryview) -> object:
-            return decode(response, version, body)
-
         if version is None:
             version = self.version_of(api)
         if timeout_ms is None:
             timeout_ms = self._config.request_timeout_ms
-        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         call = CURRENT.get()
         if call is not None:
             call.address, call.request = self.address, api.name
+        return self.ask(api, version, request, timeout_ms)
+
+    def ask(
+        self,
+        api: RequestApi[Request, Response],
+        version: int,
+        request: Request,
+        timeout_ms: float,
+        read: Callable[[int, memoryview], object] | None = None,
+    ) -> asyncio.Future[Response]:
+        """As ``send``, but not as a request of the current call; ``read`` decodes the answer."""
+        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        if read is None:
+            read = partial(decode, api.response)
         self._submit(api.key, version, request, ResponseWaiter(api.name, timeout_ms, future, read))
         return future
 
@@ -163,21 +172,11 @@ class Connection:
         left.set_result(None)
         return left
 
-    async def say_hello(self) -> None:
-        """Negotiate versions with the broker. Raises TransportError or RequestRefused."""
-        version: int | None = API_VERSIONS.versions.last
-        while version is not None:
-            asked = version
-            future = asyncio.get_running_loop().create_future()
-            waiter = ResponseWaiter(
-                API_VERSIONS.name, self._config.connect_timeout_ms, future, read_answer
-            )
-            self._submit(API_VERSIONS.key, asked, first_request(), waiter)
-            answer = await future
-            version = version_to_retry(answer, asked)
-        self.versions = learned(answer, self.address)
+    def adopt(self, versions: dict[int, VersionRange], features: FinalizedLevels) -> None:
+        """Use these versions and features from now on, which the broker has reported."""
+        self.versions = versions
+        self.features = features
         self._agreed.clear()
-        self.features = features_of(answer)
 
     def close(self, reason: str = "closed by the client") -> None:
         """Fail pending requests, then close the socket. May be called again."""
@@ -191,8 +190,8 @@ class Connection:
             error = ConnectionLost(self.address, self._closed_because, was_sent=False)
             fail(waiter.future, error)
             return
-        frame = self._encoded(api_key, version, request)
         made_ms, timeout_ms = self._clock.now_ms(), waiter.timeout_ms
+        frame = self._encoded(api_key, version, request)
         number, position = self._in_flight.next_correlation_id, self._queued_position
         self._in_flight.add(
             InFlightRequest(number, api_key, version, made_ms, timeout_ms, position, waiter)
@@ -254,6 +253,7 @@ class Connection:
             self._receiving.ahead(self._frames.left_bytes or self._answer_bytes)
 
     def _on_readable(self) -> None:
+        now_ms = self._clock.now_ms()
         for _ in range(READS_PER_EVENT_MAX):
             window = self._frames.window()
             try:
@@ -266,7 +266,7 @@ class Connection:
             if count == 0:
                 self._end("the broker closed it", None)
                 return
-            self._moved_ms = self._clock.now_ms()
+            self._moved_ms = now_ms
             try:
                 for frame in self._frames.received(count):
                     self._on_answer(frame)
@@ -355,29 +355,6 @@ class Connection:
         callbacks, self._on_close = self._on_close, []
         for callback in callbacks:
             callback()
-
-
-async def connect(net: Net, clock: Clock, address: Address, config: ConnectionConfig) -> Connection:
-    """Connect and negotiate versions.
-
-    Raises BrokerUnreachable, also if the peer is not a broker."""
-    try:
-        async with TimeLimit(clock, config.connect_timeout_ms):
-            socket = await net.connect(address, config.socket)
-    except TimeoutError as error:
-        reason = f"no connection within {config.connect_timeout_ms:.0f} ms"
-        raise BrokerUnreachable(address, reason) from error
-    except OSError as error:
-        raise BrokerUnreachable(address, reason_of(error)) from error
-    connection = Connection(socket, clock, address, config)
-    try:
-        await connection.say_hello()
-    except TransportError as error:
-        raise BrokerUnreachable(address, error.reason) from error
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def fail(future: asyncio.Future[Any], error: TransportError) -> None:

@@ -1,25 +1,22 @@
-"""Negotiates the version of each API with a broker (KIP-35), from its ApiVersions answer."""
+"""Connects to a broker, and negotiates the version of each API (KIP-35) from its answer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import decode
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.version import __version__
-from ottla.wire.api import RequestApi, VersionRange, declare
-from ottla.wire.errors import RequestRefused, UnsupportedByBroker
+from ottla.wire.api import FinalizedLevels, VersionRange, declare
+from ottla.wire.clock import TimeLimit
+from ottla.wire.connection import Connection, reason_of
+from ottla.wire.errors import BrokerUnreachable, RequestRefused, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ottla.protocol.ports import Address
-
-Request = TypeVar("Request")
-Response = TypeVar("Response")
+    from ottla.protocol.ports import Address, Clock, Net
+    from ottla.wire.connection_config import ConnectionConfig
 
 SOFTWARE_NAME = "ottla"
 # Version 4 only adds supported features with minimum level 0, and 5 a check of the addressed node.
@@ -27,19 +24,37 @@ API_VERSIONS = declare(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsRespo
 UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION)
 
 
-class FinalizedLevels(NamedTuple):
-    """The finalized feature levels of the cluster (KIP-584); ``epoch`` counts the changes and is -1
-    if the broker does not report any."""
+async def connect(net: Net, clock: Clock, address: Address, config: ConnectionConfig) -> Connection:
+    """Connect and negotiate versions.
 
-    epoch: int
-    levels: Mapping[str, int]
+    Raises BrokerUnreachable, also if the peer is not a broker."""
+    try:
+        async with TimeLimit(clock, config.connect_timeout_ms):
+            socket = await net.connect(address, config.socket)
+    except TimeoutError as error:
+        reason = f"no connection within {config.connect_timeout_ms:.0f} ms"
+        raise BrokerUnreachable(address, reason) from error
+    except OSError as error:
+        raise BrokerUnreachable(address, reason_of(error)) from error
+    connection = Connection(socket, clock, address, config)
+    try:
+        await negotiate(connection, config.connect_timeout_ms)
+    except TransportError as error:
+        raise BrokerUnreachable(address, error.reason) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
-    def level_of(self, name: str) -> int:
-        """The feature's level; 0, which is off, if it is not reported."""
-        return self.levels.get(name, 0) if self.epoch >= 0 else 0
 
-
-NO_FEATURES = FinalizedLevels(-1, {})
+async def negotiate(connection: Connection, timeout_ms: float) -> None:
+    """Ask the broker for its versions. Raises TransportError or RequestRefused."""
+    version: int | None = API_VERSIONS.versions.last
+    while version is not None:
+        asked = version
+        answer = await connection.ask(API_VERSIONS, asked, first_request(), timeout_ms, read_answer)
+        version = version_to_retry(answer, asked)
+    connection.adopt(learned(answer, connection.address), features_of(answer))
 
 
 def first_request() -> ApiVersionsRequest:
@@ -80,19 +95,3 @@ def features_of(answer: ApiVersionsResponse) -> FinalizedLevels:
         answer.finalized_features_epoch,
         {feature.name: feature.max_version_level for feature in answer.finalized_features},
     )
-
-
-def agree(
-    api: RequestApi[Request, Response], spoken: dict[int, VersionRange], address: Address
-) -> int:
-    """The newest version that both sides support. Raises UnsupportedByBroker."""
-    theirs = spoken.get(api.key)
-    if theirs is None:
-        raise UnsupportedByBroker(f"the broker at {address} does not offer {api.name}")
-    newest = min(theirs.last, api.versions.last)
-    if newest < max(theirs.first, api.versions.first):
-        raise UnsupportedByBroker(
-            f"the broker at {address} speaks {api.name} {theirs.first} to {theirs.last}, "
-            f"this client {api.versions.first} to {api.versions.last}"
-        )
-    return newest

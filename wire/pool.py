@@ -10,15 +10,41 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.wire.backoff import Attempts
-from ottla.wire.call import detached, reaching
-from ottla.wire.connection import Connection, connect
+from ottla.wire.clock import detached, reaching
 from ottla.wire.errors import BrokerUnreachable as BrokerUnreachable
 from ottla.wire.errors import ClientClosed as ClientClosed
+from ottla.wire.negotiation import connect
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Address, Clock, Net, Random
+    from ottla.wire.backoff import Backoff
+    from ottla.wire.connection import Connection
     from ottla.wire.connection_config import ConnectionConfig
+
+
+class Attempts:
+    """Consecutive failures of one operation, and when it may be retried."""
+
+    __slots__ = ("_backoff", "failures", "not_before_ms")
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self.failures = 0
+        self.not_before_ms = 0.0
+
+    def failed(self, now_ms: float, chance: float) -> None:
+        """Count a failure and extend the wait before the next attempt."""
+        self.failures += 1
+        self.not_before_ms = now_ms + self._backoff.delay_ms(self.failures, chance)
+
+    def succeeded(self) -> None:
+        """Forget the failures."""
+        self.failures = 0
+        self.not_before_ms = 0.0
+
+    def wait_ms(self, now_ms: float) -> float:
+        """Milliseconds until the next attempt is allowed; 0 if it is allowed now."""
+        return max(0.0, self.not_before_ms - now_ms)
 
 
 class PooledBroker:

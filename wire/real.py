@@ -1,4 +1,4 @@
-"""The real clock, randomness and network, behind the seams of ``protocol/ports.py``.
+"""The real randomness and network, behind the seams of ``protocol/ports.py``.
 
 Sockets are raw and non-blocking; readiness comes from the event loop's ``add_reader`` and
 ``add_writer``, never from transports or streams, so that the owner of a connection also owns its
@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import math
 import os
 import random
 import select
 import socket
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from ottla.protocol.ports import Address, SocketOptions
@@ -42,9 +40,6 @@ USER_TIMEOUT_MS = 180_000
 # The part of the process's descriptors that accepted connections may not use, and its maximum.
 RESERVED_PART, RESERVED_MAX = 8, 1024
 
-# The longest delay that selectors accept; a timer that fires early is armed again.
-DELAY_MS_MAX = 24 * 3_600_000
-
 # Other systems have no SO_RCVLOWAT, or acknowledge on their own schedule.
 IS_LINUX = sys.platform == "linux"
 # The poll event of a peer that sends nothing more. poll reports errors in any case.
@@ -53,62 +48,6 @@ MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
 SENDFILE = getattr(os, "sendfile", None)
 # The errors of file systems and kernels without sendfile for this pair of descriptors.
 NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
-
-
-class RealTimer:
-    """A pending callback. Never runs before its deadline on ``RealClock``.
-
-    Loops count a delay from the start of their iteration, and uvloop rounds it to whole
-    milliseconds, so a loop's timer may fire early; then it is armed again."""
-
-    __slots__ = ("_callback", "_deadline_ms", "_handle")
-
-    def __init__(self, deadline_ms: float, callback: Callable[[], object]) -> None:
-        self._deadline_ms = deadline_ms
-        self._callback: Callable[[], object] | None = callback
-        self._handle: asyncio.TimerHandle | None = None
-        self._arm()
-
-    def cancel(self) -> None:
-        self._callback = None
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-
-    def _arm(self) -> None:
-        # A deadline may be infinite.
-        left_ms = min(self._deadline_ms - time.monotonic() * 1000, DELAY_MS_MAX)
-        delay_ms = max(0, math.ceil(left_ms))
-        self._handle = asyncio.get_running_loop().call_later(delay_ms / 1000, self._fire)
-
-    def _fire(self) -> None:
-        self._handle = None
-        callback = self._callback
-        if callback is None:
-            return
-        if time.monotonic() * 1000 < self._deadline_ms:
-            self._arm()
-            return
-        self._callback = None
-        callback()
-
-
-class RealClock:
-    """The machine's clocks. A timer belongs to the event loop running when it is created."""
-
-    __slots__ = ()
-
-    def now_ms(self) -> float:
-        return time.monotonic() * 1000
-
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def call_at(self, deadline_ms: float, callback: Callable[[], object]) -> RealTimer:
-        return RealTimer(deadline_ms, callback)
-
-    async def sleep(self, delay_ms: float) -> None:
-        await asyncio.sleep(max(0.0, delay_ms) / 1000)
 
 
 class RealRandom:

@@ -23,7 +23,8 @@ from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.client.cli.output import json_line
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.real import RealClock, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealRandom
 
 if TYPE_CHECKING:
     from collections.abc import Callable

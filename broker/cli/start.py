@@ -37,7 +37,8 @@ from ottla.coordinator.configs.broker_configs import (
     parse_broker_config,
 )
 from ottla.protocol.ports import Address, Ports
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet, RealRandom
 
 if TYPE_CHECKING:
     import argparse

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ports import Address, SocketOptions
-from ottla.wire.connection import Connection, connect
 from ottla.wire.connection_config import ConnectionConfig
+from ottla.wire.negotiation import connect
 
 if TYPE_CHECKING:
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.protocol.ports import Clock, Net
+    from ottla.wire.connection import Connection
 
 # A broker that lives takes a connection at once; who waits longer holds up a failover.
 CONNECT_TIMEOUT_MS = 3_000

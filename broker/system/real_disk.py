@@ -1,7 +1,7 @@
 """The real disk, worker threads and process, behind the seams of ``protocol/ports.py``.
 
 What only touches the page cache runs inline on the event loop; what may wait for the device is
-sent to a worker thread. ``wire/real.py`` has the clock, the randomness and the network.
+sent to a worker thread. ``wire/clock.py`` has the clock, ``wire/real.py`` the network.
 """
 
 from __future__ import annotations

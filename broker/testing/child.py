@@ -21,7 +21,7 @@ from ottla.broker.system.real_disk import RealDisk
 from ottla.broker.testing.remote_store import STATE, WATCH, RemoteStore
 from ottla.broker.testing.seat import Seat
 from ottla.broker.testing.wire import CallChannel
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 
 if TYPE_CHECKING:
     from ottla.broker.testing.seatlike import SeatPlan

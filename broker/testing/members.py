@@ -19,7 +19,7 @@ from ottla.broker.testing.seatlike import DiskCondition
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import SESSION_TIMEOUT_MS
 from ottla.protocol.data_classes import dataclass
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping

@@ -20,7 +20,8 @@ from ottla.broker.testing.movable_clock import MovableClock
 from ottla.broker.testing.seatlike import CLIENTS, DiskCondition
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ports import Ports
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet, RealRandom
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

@@ -24,9 +24,9 @@ from ottla.protocol.messages.metadata import (
     MetadataResponse,
 )
 from ottla.wire.api import declare
-from ottla.wire.call import CallLimit, reaching
-from ottla.wire.connection import Connection, connect
+from ottla.wire.clock import CallLimit, reaching
 from ottla.wire.errors import BrokerUnreachable, RequestRefused, TransportError
+from ottla.wire.negotiation import connect
 from ottla.wire.pool import Pool
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.client.process.environment import Environment
     from ottla.client.settings.config import ClientConfig
     from ottla.protocol.ports import Address
+    from ottla.wire.connection import Connection
 
 # From this version on a request can forbid the creation of missing topics.
 AUTO_CREATE_VERSION = 4

@@ -20,7 +20,7 @@ from ottla.client.group.commit_verdict import CommitVerdict, judge_commit
 from ottla.client.group.stable_positions import fetch_positions
 from ottla.client.process.tasks import ClientTasks
 from ottla.protocol.errors import ErrorCode
-from ottla.wire.deadline import TimeLimit
+from ottla.wire.clock import TimeLimit
 from ottla.wire.errors import (
     ClientClosed,
     ClientError,

@@ -23,7 +23,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
-from ottla.wire.deadline import TimeLimit
+from ottla.wire.clock import TimeLimit
 from ottla.wire.errors import ClientError, RequestRefused, TransportError, UnsupportedByBroker
 
 if TYPE_CHECKING:

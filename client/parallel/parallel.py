@@ -22,7 +22,7 @@ from ottla.client.process.threads import HandlerThreads
 from ottla.client.records.arguments import whole
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.deadline import TimeLimit
+from ottla.wire.clock import TimeLimit
 from ottla.wire.errors import ClientClosed, ClientError
 
 if TYPE_CHECKING:

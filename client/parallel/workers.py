@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.client.parallel.policy import DeadLetter, HandlerFailed, next_step
 from ottla.client.process.tasks import ClientTasks
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.deadline import TimeLimit
+from ottla.wire.clock import TimeLimit
 from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ottla.client.process.allocator import keep_freed_memory
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet, RealRandom
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Clock, Net, Random

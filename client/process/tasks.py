@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ottla.wire.call import detached
+from ottla.wire.clock import detached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

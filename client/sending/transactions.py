@@ -21,7 +21,7 @@ from ottla.client.sending.transaction_states import LEGAL, Call, ProducerTransac
 from ottla.client.sending.transaction_verdict import FENCING, Judgement
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.deadline import TimeLimit
+from ottla.wire.clock import TimeLimit
 from ottla.wire.errors import (
     AbortRequired,
     ClientError,

@@ -24,7 +24,7 @@ from ottla.client.spark.plan import Limits
 from ottla.client.spark.reaching import reached
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID, TopicPartition, uuid_to_text
-from ottla.wire.deadline import TimeLimit
+from ottla.wire.clock import TimeLimit
 from ottla.wire.errors import ClientError, RequestRefused
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
 from ottla.protocol.records.record import read_records
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet, RealRandom
 from tests.broker.support.requests import NOW, batch, create, fetched, listed, produced
 from tests.support.in_process import RunningBroker, running_broker
 

@@ -19,7 +19,7 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 from tests.broker.support.brokers import DATA, Brokers
 from tests.broker.support.requests import batch, create, produced
 from tests.support.in_process import running_broker

@@ -14,7 +14,7 @@ from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
 )
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 from tests.broker.support.brokers import Brokers
 from tests.broker.support.requests import batch, fetched, produced
 from tests.support.raw_client import RawClient

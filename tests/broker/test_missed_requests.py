@@ -17,7 +17,7 @@ from ottla.protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 from tests.broker.support.requests import batch, create, fetched, produced
 from tests.support.in_process import running_broker
 

@@ -9,7 +9,8 @@ from ottla.broker.server.in_process import BrokersInProcess
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealOffload, RealProcess
 from ottla.protocol.ports import Disk, Ports
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet, RealRandom
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:

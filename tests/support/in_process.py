@@ -10,7 +10,8 @@ from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealOffload, RealProcess
 from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.protocol.ports import Clock, Disk, Net, Ports
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet, RealRandom
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from ottla.broker.engine.tasks import Tasks
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
 from ottla.protocol.ports import Address
-from ottla.wire.real import RealClock, RealNet
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence

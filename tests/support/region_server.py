@@ -16,7 +16,8 @@ from ottla.broker.network.settings import ListenerSpec, NetworkSettings
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
 from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.ports import Address, FileRegion
-from ottla.wire.real import RealClock, RealNet
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet
 
 if TYPE_CHECKING:
     from collections.abc import Callable

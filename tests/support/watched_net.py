@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.process.environment import Environment
 from ottla.protocol.apis import ApiKey
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet, RealRandom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -168,12 +168,13 @@ def test_machines_touch_nothing_but_values() -> None:
     assert wrong == []
 
 
-# Beside the two files of real seams: kazoo brings a thread and a socket of its own. The seam that
+# Beside the files of real seams: kazoo brings a thread and a socket of its own. The seam that
 # a simulation puts something else in is the store's interface, or ``Link`` just above kazoo.
 REAL_WORLD = {
     "coordinator.store.zookeeper_client",
     "client.process.loop_thread",
     "client.process.threads",
+    "wire.clock",
     "wire.real",
     "wire.signals",
 }

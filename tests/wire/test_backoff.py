@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.wire.backoff import Attempts, Backoff
+from ottla.wire.backoff import Backoff
+from ottla.wire.pool import Attempts
 
 MIDDLE = 0.5
 

@@ -14,17 +14,18 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.ports import Address, SocketOptions
+from ottla.wire.clock import RealClock
 from ottla.wire.connection import (
     AnswerTooLarge,
     BrokerUnreachable,
     Connection,
     ConnectionLost,
     RequestTimedOut,
-    connect,
 )
 from ottla.wire.connection_config import ConnectionConfig
 from ottla.wire.errors import UnsupportedByBroker
-from ottla.wire.real import RealClock, RealNet
+from ottla.wire.negotiation import connect
+from ottla.wire.real import RealNet
 from tests.client.support.toy_broker import Fate
 
 if TYPE_CHECKING:

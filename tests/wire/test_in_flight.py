@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.protocol.errors import RemoteProtocolError
-from ottla.wire.in_flight import CORRELATION_ID_LAST, InFlight, InFlightRequest
+from ottla.wire.requests import CORRELATION_ID_LAST, InFlight, InFlightRequest
 
 
 def sent(in_flight: InFlight[str], name: str, deadline_ms: float = 100) -> int:

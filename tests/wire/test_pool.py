@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.wire.backoff import Backoff
+from ottla.wire.clock import RealClock
 from ottla.wire.connection_config import ConnectionConfig
 from ottla.wire.errors import BrokerUnreachable, ClientClosed
 from ottla.wire.pool import Pool
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.real import RealNet, RealRandom
 from tests.client.support.toy_broker import ToyBroker
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.protocol.ports import Address, SocketOptions
-from ottla.wire.real import RESERVED_PART, RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RESERVED_PART, RealNet, RealRandom
 from tests.support.loops import on_both_loops
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 
 from ottla.coordinator.store.store import SessionState
 from ottla.coordinator.store.zookeeper import ZooKeeperOptions, ZooKeeperStore
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

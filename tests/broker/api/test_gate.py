@@ -21,7 +21,8 @@ from ottla.protocol.headers import RequestHeader, encode_request_header
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.ports import Ports
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet, RealRandom
 from tests.broker.support.node import HandClock, quiet
 from tests.support.nobody import Nobody
 from tests.support.raw_client import RawClient

@@ -12,7 +12,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 from tests.broker.support.requests import TOPIC, batch, create, produce, produced
 from tests.support.in_process import RunningBroker, running_broker
 

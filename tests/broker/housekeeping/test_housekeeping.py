@@ -15,7 +15,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.protocol.records.builder import BatchOptions, encode_batch
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 from tests.broker.support.requests import NOW, batch, create, fetched, listed, produced
 from tests.support.in_process import RunningBroker, running_broker
 

@@ -21,7 +21,8 @@ from ottla.broker.network.http import (
     Page,
 )
 from ottla.protocol.ports import Address
-from ottla.wire.real import RealClock, RealNet, RealTimer
+from ottla.wire.clock import RealClock, RealTimer
+from ottla.wire.real import RealNet
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

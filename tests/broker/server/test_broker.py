@@ -16,7 +16,8 @@ from ottla.broker.system.real_disk import RealOffload, RealProcess
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.protocol.ports import Ports
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet, RealRandom
 from tests.broker.support.requests import batch, create, produced
 from tests.support.in_process import running_broker
 

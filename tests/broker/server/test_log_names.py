@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames, as_broker
 from ottla.protocol.ports import Address, SocketOptions
-from ottla.wire.real import RealClock, RealNet
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet
 from tests.support.broker_process import BrokerProcess
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from ottla.broker.system.real_disk import RealOffload, RealProcess
 from ottla.coordinator.configs.broker_configs import for_embedded_store, parse_broker_config
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.protocol.ports import Ports
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.clock import RealClock
+from ottla.wire.real import RealNet, RealRandom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

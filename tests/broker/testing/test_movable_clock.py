@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 
 from ottla.broker.testing.movable_clock import MovableClock
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 
 HOUR_MS = 3_600_000.0
 

@@ -19,6 +19,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.backoff import Backoff
+from ottla.wire.clock import RealClock
 from ottla.wire.errors import (
     BrokerUnreachable,
     ClientClosed,
@@ -28,7 +29,7 @@ from ottla.wire.errors import (
     TransportError,
 )
 from ottla.wire.pool import Pool
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.real import RealNet, RealRandom
 from tests.client.support.silent import SilentNode
 from tests.client.support.toy_broker import Fate
 

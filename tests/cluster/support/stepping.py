@@ -18,8 +18,9 @@ from ottla.protocol.headers import decode_request_header
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.sync import Admin, Producer
+from ottla.wire.clock import RealClock
 from ottla.wire.errors import AbortRequired
-from ottla.wire.real import RealClock, RealNet, RealRandom
+from ottla.wire.real import RealNet, RealRandom
 from tests.cluster.support.pipeline import OFFSETS_TOPIC, STATE_TOPIC, TARGETS, read
 from tests.cluster.transactions.test_transaction_kills import (
     AFTER,

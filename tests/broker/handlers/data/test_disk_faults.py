@@ -18,7 +18,7 @@ from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 from tests.broker.support.requests import batch, create, fetched, listed, produced
 from tests.support.in_process import RunningBroker, running_broker
 

@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
 from ottla.protocol.errors import ErrorCode
-from ottla.wire.real import RealClock
+from ottla.wire.clock import RealClock
 from tests.broker.support.requests import batch, create, fetched
 from tests.broker.support.transactions import in_transaction, marked, produced
 from tests.support.in_process import RunningBroker, running_broker

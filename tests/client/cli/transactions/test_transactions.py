@@ -24,7 +24,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.protocol.records.builder import BatchOptions, encode_batch
-from ottla.wire.connection import connect
+from ottla.wire.negotiation import connect
 from tests.client.cli.command import Ended, Ottla, is_one_sentence
 
 if TYPE_CHECKING:
