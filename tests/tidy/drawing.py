@@ -38,7 +38,8 @@ ottla: broker.testing client client.administration client.cli client.cluster cli
 protocol:
 protocol.messages:
 protocol.records:
-wire: protocol.messages
+protocol.sasl:
+wire: protocol.messages protocol.sasl
 coordinator:
 coordinator.store:
 coordinator.metadata: protocol.messages
