@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.coordinator.controller.context import ControllerContext
+    from ottla.coordinator.controller.events import Write
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.ids import TopicPartition
 
@@ -41,6 +42,7 @@ def on_brokers(context: ControllerContext, event: BrokersRead, now_ms: float) ->
         return ControllerDecision(reason="the same brokers")
     context.joined_ms |= dict.fromkeys(difference.restarted_ids, now_ms)
     image = next_image(context.image, changes)
+    assert image.brokers.keys().isdisjoint(difference.gone)
     writes = WriteList()
     affected = context.held_by(difference.restarted_ids | set(difference.gone), image)
     changed = Settlement(context).settle(writes, image, affected, difference)
@@ -48,6 +50,7 @@ def on_brokers(context: ControllerContext, event: BrokersRead, now_ms: float) ->
     writes.add([], changes)
     mark_seen(context, writes, difference)
     done = writes.finish()
+    assert ends_with_marks(done, difference)
     writer = context.writer(context.after(done), difference.restarted_ids)
     messages = [
         request
@@ -69,6 +72,14 @@ def mark_seen(context: ControllerContext, writes: WriteList, difference: BrokerD
         if broker.node_id in context.seen:
             operation = Replace(path, data)
         writes.add([operation])
+
+
+def ends_with_marks(writes: Sequence[Write], difference: BrokerDifference) -> bool:
+    """Whether no write follows the marks: a broker that is marked is not handled again (C-15)."""
+    if not difference.started:
+        return True
+    last = paths.seen_generation(difference.started[-1].node_id)
+    return writes[-1].operations[-1].path == last
 
 
 def on_suspected(context: ControllerContext, event: BrokerSuspected) -> ControllerDecision:
@@ -110,6 +121,7 @@ def on_shutdown(context: ControllerContext, event: ShutdownAsked) -> ControllerD
         return _refused(ErrorCode.STALE_BROKER_EPOCH, "a shutdown of another life of the broker")
     node_id = event.node_id
     context.leaving[node_id] = broker.generation
+    assert node_id in context.away(context.image), "a stopping broker would get its roles back"
     held = context.held_by([node_id], context.image)
     writes = WriteList()
     changed = Settlement(context).settle(writes, context.image, held, None)

@@ -46,4 +46,7 @@ def compare_brokers(
         for broker in started
         if not broker.has_kept_its_data(seen_generations.get(broker.node_id, -1))
     )
-    return BrokerDifference(tuple(started), tuple(moved), tuple(gone), unclean_ids)
+    difference = BrokerDifference(tuple(started), tuple(moved), tuple(gone), unclean_ids)
+    assert unclean_ids <= difference.restarted_ids
+    assert difference.restarted_ids.isdisjoint(gone)
+    return difference

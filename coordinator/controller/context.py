@@ -24,7 +24,7 @@ from ottla.coordinator.store.store import ANY_VERSION, Check, Create, Operation,
 from ottla.protocol.ids import TopicPartition, uuid_from_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Container, Iterable
 
     from ottla.coordinator.controller.events import ControllerEpoch, StoredCluster, Write
     from ottla.coordinator.controller.specs import ControllerSettings
@@ -38,6 +38,8 @@ class ControllerContext:
     def __init__(
         self, identity: ControllerEpoch, settings: ControllerSettings, world: StoredCluster
     ) -> None:
+        assert (world.image.controller_id, world.image.controller_epoch) == identity
+        assert world.without_id <= world.image.topics.keys()
         self.identity = identity
         self.settings = settings
         self.image = world.image
@@ -79,6 +81,7 @@ class ControllerContext:
         """Take over reports received before the same controller re-read the cluster.
 
         The moves that a znode requests are re-read too, and so not taken over."""
+        assert earlier.identity == self.identity, "reports end with the controllership (C-04)"
         self.offline = earlier.offline
         self.leaving, self.suspected = earlier.leaving, earlier.suspected
         self.joined_ms, self.balancing = earlier.joined_ms, earlier.balancing
@@ -127,6 +130,9 @@ class ControllerContext:
                 self._topic_versions.pop(name, None)
 
     def _on_seen(self, node_id: int, generation: int) -> None:
+        # The image takes the registration first: of a crash between, the next controller must
+        # find a restart that was not handled (C-15).
+        assert node_id in self.image.brokers
         self.seen[node_id] = generation
         # A broker that has just started reports again what it cannot serve.
         self.offline.pop(node_id, None)
@@ -144,6 +150,7 @@ class ControllerContext:
     def _on_asked(self, operation: Operation) -> None:
         self.asked_moves, self.asked_version = {}, -1
         if isinstance(operation, Replace):
+            assert operation.version != ANY_VERSION, "moves that others add would be lost"
             self.asked_moves = paths.parse_moves(operation.data) or {}
             self.asked_version = operation.version + 1
 
@@ -155,6 +162,9 @@ class ControllerContext:
                 known = before.topics.get(topic.name)
                 if known is not None and known.topic_id != topic.topic_id:
                     self._forget_topic(topic.name)
+                elif known is not None and known.partitions.keys() - topic.partitions.keys():
+                    # An operator has removed partitions from the znode.
+                    self._forget_topic(topic.name, kept=topic.partitions)
             case BrokerGone(node_id):
                 self.leaving.pop(node_id, None)
                 self.suspected.pop(node_id, None)
@@ -165,10 +175,11 @@ class ControllerContext:
             case _:
                 pass
 
-    def _forget_topic(self, name: str) -> None:
+    def _forget_topic(self, name: str, kept: Container[int] = ()) -> None:
         for items in (*self.offline.values(), self.moving):
-            items.difference_update([item for item in items if item.topic == name])
-        for item in [item for item in self.stopped if item.topic == name]:
+            gone = [one for one in items if one.topic == name and one.partition not in kept]
+            items.difference_update(gone)
+        for item in self.stopped.keys() - self.moving:
             del self.stopped[item]
 
     def _look_for_moves(self, change: Change) -> None:
@@ -197,6 +208,7 @@ class ControllerContext:
     def topic_version(self, name: str, writes_before: int = 0) -> int:
         """The version at which to replace the topic's znode after that many earlier writes in the
         same decision; writes of others since it was read must not be lost."""
+        assert writes_before >= 0
         known = self._topic_versions.get(name, ANY_VERSION)
         return known if known == ANY_VERSION else known + writes_before
 

@@ -59,6 +59,7 @@ def on_deleted(context: ControllerContext, event: ReplicasDeleted) -> Controller
         deleted = context.deleted.get(topic_id)
         if deleted is None:
             continue
+        assert deleted.topic_id == topic_id, "the record proves nothing about another topic"
         answered = context.answered.setdefault(topic_id, set())
         answered.add(event.node_id)
         left = tuple(node_id for node_id in deleted.brokers if node_id not in answered)

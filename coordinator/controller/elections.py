@@ -48,6 +48,7 @@ def on_elect(context: ControllerContext, event: ElectLeaders) -> ControllerDecis
         if item not in changed:
             writes.add_state(*item, elected, context.image.brokers)
             changed.append(item)
+    assert [result.partition for result in results] == list(items)
     if event.partitions is None:
         needless = ErrorCode.ELECTION_NOT_NEEDED
         results = [result for result in results if result.error_code is not needless]
@@ -75,6 +76,8 @@ def _carried_out(
     changed: Sequence[TopicPartition],
     results: tuple[PartitionResult, ...],
 ) -> ControllerDecision:
+    # Of two writes of one state the store would refuse the second, however often it is retried.
+    assert len(set(changed)) == len(changed)
     done = writes.finish()
     writer = context.writer(context.after(done))
     messages = tuple(writer.announce(changed)) if changed else ()
@@ -100,6 +103,7 @@ def _elected(
     if settled.leader == NO_LEADER:
         text = "no replica that may lead is alive"
         return PartitionResult(item, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, text)
+    assert settled is not state, "a leader that cannot lead is replaced"
     return settled
 
 
@@ -115,6 +119,7 @@ def _preferred(
     if preferred in now.low and now.should_lead(state.leader):
         text = f"broker {preferred} has no room on its disk: free some first"
         return PartitionResult(item, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
+    assert state.has_state, "only a stored state has an ISR"
     return replace(
         state,
         leader=preferred,
@@ -137,6 +142,7 @@ def on_balance(context: ControllerContext, now_ms: float) -> ControllerDecision:
             displaced[state.replicas[0]].append(item)
     limit = context.settings.leader_imbalance_per_broker_percentage
     for node_id, items in displaced.items():
+        assert len(items) <= owned[node_id]
         if 100 * len(items) > limit * owned[node_id]:
             context.balancing.add(node_id)
     for node_id, until_ms in list(context.relieved.items()):

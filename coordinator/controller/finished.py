@@ -52,6 +52,7 @@ class FinishedTopics:
 
         A topic whose assignment is written is finished: settling the cluster completes it. A
         deleted topic is finished with its own znode, which is the last."""
+        assert count < len(decision.records), "one of the writes was refused"
         names = set()
         for write in decision.records[:count]:
             for change in write.changes:
@@ -67,6 +68,7 @@ class FinishedTopics:
         """The results of the whole request, in its order."""
         if not self._results:
             return reply
+        assert self._results.keys() <= set(self._names)
         results = dict(self._results)
         results |= {one.name: one for one in reply if isinstance(one, TopicResult)}
         return tuple(results[name] for name in self._names)

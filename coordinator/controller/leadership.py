@@ -73,6 +73,11 @@ def settle(state: PartitionState, now: Circumstances) -> PartitionState:
     if now.low:
         settled = _relieved(settled, now)
     settled = _with_leader(settled, now)
+    assert settled.leader == NO_LEADER or settled.leader in now.live.intersection(settled.isr)
+    # A partition that forgot its last candidates would never have a leader again (KIP-966).
+    assert settled.isr or settled.eligible_leaders or not (state.isr or state.eligible_leaders)
+    # The write is conditional on the epoch that was read; moves alone change the replicas.
+    assert (settled.partition_epoch, settled.replicas) == (state.partition_epoch, state.replicas)
     if settled == state and state.leader not in now.restarted:
         return state
     return replace(
@@ -86,6 +91,7 @@ def _first_state(state: PartitionState, now: Circumstances) -> PartitionState:
         return state
     members = [one for one in live if one not in now.stuck] or live
     isr = tuple(one for one in state.replicas if one in members)
+    assert live[0] in isr, "the leaders with most room come first"
     return replace(
         state, leader=live[0], isr=isr, leader_epoch=0, controller_epoch=now.controller_epoch
     )
@@ -111,6 +117,7 @@ def _without_failed(
     state: PartitionState, now: Circumstances, standing: frozenset[int]
 ) -> PartitionState:
     """Shrink the ISR to those that did not fail, unless it would become empty."""
+    assert standing <= now.live
     leader = state.leader if state.leader in standing else NO_LEADER
     isr = tuple(node_id for node_id in state.isr if node_id in standing)
     if not isr:
@@ -131,6 +138,7 @@ def _handed_over(state: PartitionState, now: Circumstances) -> PartitionState:
     if not left or not any(now.may_lead(node_id) for node_id in state.isr):
         return state
     isr = tuple(node_id for node_id in state.isr if node_id not in now.away)
+    assert isr, "the member that may lead is not away"
     leader = NO_LEADER if state.leader in now.away else state.leader
     return replace(state, leader=leader, isr=isr, eligible_leaders=_eligible(state, isr, left, now))
 
@@ -142,6 +150,7 @@ def _relieved(state: PartitionState, now: Circumstances) -> PartitionState:
         return state
     left = tuple(node_id for node_id in state.isr if node_id in now.stuck)
     isr = tuple(node_id for node_id in state.isr if node_id not in now.stuck)
+    assert isr, "a full disk has no room: the member that should lead is not stuck"
     leader = NO_LEADER if state.leader in now.low else state.leader
     if not left:
         return replace(state, leader=leader)
@@ -154,6 +163,7 @@ def _eligible(
     """The brokers outside the ISR that still hold all that was committed.
 
     At or above the minimum, the high watermark may have advanced without those that left."""
+    assert isr, "with an empty ISR, the brokers that left are the candidates"
     if len(isr) >= min(now.min_insync_replicas, len(state.replicas)):
         return ()
     known = (*state.eligible_leaders, *left)

@@ -94,6 +94,7 @@ class Controller:
         Settlement(context).settle(writes, self.image, every_partition(self.image), difference)
         broker_events.mark_seen(context, writes, difference)
         done = writes.finish()
+        assert broker_events.ends_with_marks(done, difference)
         writer = context.writer(context.after(done))
         messages: list[ControlRequest] = []
         for node_id in sorted(self.image.brokers):
@@ -203,14 +204,17 @@ class Controller:
             case CreateTopics(specs, validate_only):
                 for spec in specs:
                     plan.create(spec)
+                assert [one.name for one in plan.results] == [spec.name for spec in specs]
                 return self._carry_out(plan, validate_only, "create topics")
             case CreatePartitions(additions, validate_only):
                 for addition in additions:
                     plan.enlarge(addition)
+                assert [one.name for one in plan.results] == [one.name for one in additions]
                 return self._carry_out(plan, validate_only, "create partitions")
             case DeleteTopics(deletions):
                 for deletion in deletions:
                     plan.delete(deletion)
+                assert [one.name for one in plan.results] == [one.name for one in deletions]
                 return self._carry_out(plan, False, "delete topics")
 
     def _carry_out(self, plan: TopicPlan, validate_only: bool, reason: str) -> ControllerDecision:

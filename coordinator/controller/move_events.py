@@ -100,6 +100,9 @@ def _begin(
     messages = [*writer.announce(sorted(begun))] if begun else []
     dropped: dict[int, list[TopicPartition]] = defaultdict(list)
     for item, state in sorted(begun.items()):
+        known = before.topics[item.topic].partitions[item.partition]
+        # Replicas take another set of replicas only with a higher leader epoch.
+        assert state.leader_epoch > known.leader_epoch or not known.has_state
         for node_id in before.topics[item.topic].partitions[item.partition].replicas:
             if node_id not in state.replicas:
                 dropped[node_id].append(item)
@@ -167,6 +170,7 @@ def advance(context: ControllerContext) -> ControllerDecision | None:
         if item.topic not in by_topic:
             by_topic[item.topic] = settlement.circumstances(context.image, topic)
         state = topic.partitions[item.partition]
+        assert state.is_moving, "the set of moves follows the image"
         now = settlement.at(item, state, by_topic[item.topic])
         match next_step(state, now):
             case MoveStep.ELECT:
@@ -205,6 +209,7 @@ def _shrink(context: ControllerContext, shrunk: States) -> ControllerDecision:
     messages += _removals(context, after, shrunk)
     # Only these writes create states of these epochs: if they are refused, nothing is stopped.
     context.stopped |= {item: state.leader_epoch for item, state in shrunk.items()}
+    assert context.stopped.keys() <= context.moving
     return ControllerDecision(done, tuple(messages), reason=f"{len(shrunk)} moves: old replicas go")
 
 

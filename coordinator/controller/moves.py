@@ -48,6 +48,9 @@ def begin(
     adding = tuple(one for one in wanted if one not in origin)
     removing = tuple(one for one in origin if one not in wanted)
     begun = replace(state, replicas=replicas, adding=adding, removing=removing)
+    # The next controller continues or cancels the move from the state alone.
+    assert begun.target == wanted
+    assert set(begun.origin) == set(origin)
     if not state.has_state:
         return begun
     # Removed replicas must neither lead nor be waited for (R-30).
@@ -86,6 +89,7 @@ def next_step(state: PartitionState, now: Circumstances) -> MoveStep:
 def elect(state: PartitionState, now: Circumstances) -> PartitionState:
     """The first of the target that can becomes leader; the ISR stays."""
     leader = now.leaders(state.target)[0]
+    assert leader in state.isr, "the move waits until the whole target is in the ISR"
     return replace(
         state,
         leader=leader,
@@ -98,6 +102,8 @@ def shrink(state: PartitionState, now: Circumstances) -> PartitionState:
     """Reduce the ISR to the target. The epoch grows even if it was so: a leader accepts another
     set of replicas only with a new epoch."""
     target = state.target
+    assert state.leader in target
+    assert set(target) <= set(state.isr), "replicas that hold all records are deleted next"
     return replace(
         state,
         isr=tuple(one for one in state.isr if one in target),
@@ -109,4 +115,5 @@ def shrink(state: PartitionState, now: Circumstances) -> PartitionState:
 
 def finish(state: PartitionState) -> PartitionState:
     """The move is over."""
+    assert state.leader in state.target, "the leader would not be one of the replicas"
     return replace(state, replicas=state.target, adding=(), removing=())

@@ -21,12 +21,14 @@ def broker_order(brokers: Mapping[int, BrokerRegistration]) -> list[int]:
     for node_id, rack in _racks(brokers).items():
         columns.setdefault(rack, []).append(node_id)
     rounds = max((len(column) for column in columns.values()), default=0)
-    return [
+    order = [
         columns[rack][turn]
         for turn in range(rounds)
         for rack in columns
         if turn < len(columns[rack])
     ]
+    assert sorted(order) == sorted(brokers)
+    return order
 
 
 def _racks(brokers: Mapping[int, BrokerRegistration]) -> dict[int, object]:
@@ -56,6 +58,7 @@ def place(
 
 
 def _pick(turn: Sequence[int], racks: Mapping[int, object], count: int) -> tuple[int, ...]:
+    assert count <= len(turn), "the loop would not end"
     chosen: list[int] = []
     while len(chosen) < count:
         # One pass takes at most one broker of each rack.
@@ -64,6 +67,7 @@ def _pick(turn: Sequence[int], racks: Mapping[int, object], count: int) -> tuple
             if node_id not in chosen and racks[node_id] not in racks_taken and len(chosen) < count:
                 chosen.append(node_id)
                 racks_taken.add(racks[node_id])
+    assert len(set(chosen)) == count, "a broker holds one replica of a partition"
     return tuple(chosen)
 
 

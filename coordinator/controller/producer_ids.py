@@ -27,4 +27,6 @@ def next_block(data: bytes, node_id: int) -> tuple[ProducerIdBlock, bytes]:
     if last > _PRODUCER_ID_MAX - PRODUCER_IDS_PER_BLOCK:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids have been given out")
     block = ProducerIdBlock(node_id, last + 1, last + PRODUCER_IDS_PER_BLOCK)
+    # Two producers with one id would each be taken for retries of the other.
+    assert last < block.first <= block.last <= _PRODUCER_ID_MAX
     return block, build_producer_id_block(block)

@@ -87,6 +87,7 @@ def on_room(context: ControllerContext, event: RoomRead, now_ms: float) -> Contr
     for node_id in event.reports:
         context.relieved.pop(node_id, None)
     context.full = dict(event.reports)
+    assert context.relieved.keys().isdisjoint(context.full)
     held = context.held_by(context.full.keys(), context.image)
     writes = WriteList()
     changed = Settlement(context).settle(writes, context.image, held, None)

@@ -66,6 +66,7 @@ class RequestWriter:
         self, changed: Sequence[TopicPartition], new: frozenset[TopicPartition] = frozenset()
     ) -> Iterator[ControlRequest]:
         """Send changed partitions and live brokers: roles to replicas, metadata to all brokers."""
+        assert new.issubset(changed), "a replica that is announced as new may be made"
         changed = [item for item in changed if self._state(item).has_state]
         for node_id in sorted(self.image.brokers):
             held = [item for item in changed if node_id in self._state(item).replicas]
@@ -153,6 +154,9 @@ class RequestWriter:
         """
         if not items or node_id not in self.image.brokers:
             return
+        # Acknowledged records may be on the replicas of the ISR only.
+        assert all(node_id not in self._state(item).isr for item in items)
+        assert not delete or all(node_id not in self._state(item).target for item in items)
         topics = [
             StopReplicaTopicState(
                 topic.name,
@@ -204,6 +208,8 @@ class RequestWriter:
         kind: int,
         new: frozenset[TopicPartition],
     ) -> LeaderAndIsrRequest:
+        # A broker makes a replica that it is given a role in.
+        assert all(node_id in self._state(item).replicas for item in items)
         leaders = sorted({self._state(item).leader for item in items} & self.image.brokers.keys())
         return LeaderAndIsrRequest(
             type=kind,
@@ -228,6 +234,7 @@ class RequestWriter:
 
     def _role(self, item: TopicPartition, is_new: bool) -> LeaderAndIsrPartitionState:
         state = self._state(item)
+        assert state.has_state, "its epochs would be lower than any that a broker knows"
         return LeaderAndIsrPartitionState(
             partition_index=item.partition,
             controller_epoch=state.controller_epoch,
@@ -259,6 +266,7 @@ class RequestWriter:
 
     def _known(self, item: TopicPartition) -> UpdateMetadataPartitionState:
         state = self._state(item)
+        assert state.has_state, "brokers would take it for a leadership that was lost"
         return UpdateMetadataPartitionState(
             partition_index=item.partition,
             controller_epoch=state.controller_epoch,

@@ -50,6 +50,9 @@ class Settlement:
             state = topic.partitions[item.partition]
             settled = settle(state, self.at(item, state, now))
             if settled is not state:
+                # Without a higher epoch the old leader is not fenced (C-21).
+                assert settled.leader_epoch > state.leader_epoch or not state.has_state
+                assert settled.controller_epoch == self.context.identity.epoch
                 writes.add_state(item.topic, item.partition, settled, image.brokers)
                 changed.append(item)
             elif state.has_state and not now.unclean.isdisjoint(state.replicas):
@@ -90,6 +93,8 @@ class Settlement:
         leader has a value of its own, nothing is lost: it commits nothing while a broker is
         eligible, and rewrites the list by its own rule."""
         settings, identity = self.context.settings, self.context.identity
+        # A loss is known only of a broker that has registered again, and it is live then (R-23).
+        assert difference is None or difference.restarted_ids <= image.brokers.keys()
         own = image.config("topics", topic.name)
         of_all = image.config("brokers", entities.DEFAULT_ENTITY)
         of_controller = image.config("brokers", str(identity.node_id))

@@ -165,6 +165,7 @@ class StateChanges:
         if before is ReplicaState.NON_EXISTENT:
             yield Transition(item, node_id, before, ReplicaState.NEW)
             before = ReplicaState.NEW
+        assert before is wanted or wanted in LEGAL[before]
         if before is not wanted:
             yield Transition(item, node_id, before, wanted)
         self._replicas[item, node_id] = wanted

@@ -41,7 +41,9 @@ def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecisi
     changes: list[Change] = [TopicGone(topic.name) for topic in gone]
     touched: list[TopicPartition] = []
     writes = WriteList()
-    writes.add([operation for topic in gone for operation in deletions.record(topic)], changes)
+    for topic in gone:
+        # One by one: an operator may remove more topics at once than fit into a write.
+        writes.add(deletions.record(topic), [TopicGone(topic.name)])
     for read in event.topics:
         known = image.topics.get(read.name)
         topic = _not_older(known, read)
@@ -59,6 +61,7 @@ def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecisi
             for index in sorted(topic.partitions)
             if known is None or known.partitions.get(index) != topic.partitions[index]
         ]
+    assert not event.without_id - {read.name for read in event.topics}
     if not changes:
         return ControllerDecision(reason="the same topics")
     after = next_image(image, changes)
@@ -89,6 +92,7 @@ def _not_older(known: TopicImage | None, read: TopicImage) -> TopicImage:
             partitions[index] = replace(
                 state, replicas=found.replicas, adding=found.adding, removing=found.removing
             )
+            assert partitions[index].partition_epoch > found.partition_epoch
     return replace(read, partitions=partitions)
 
 

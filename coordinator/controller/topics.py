@@ -99,6 +99,8 @@ class TopicPlan:
             self._refuse(spec.name, refusal)
             return
         assert is_usable_uuid(spec.topic_id)
+        assert sorted(assignment) == list(range(len(assignment)))
+        assert replica_count == len(assignment) * len(assignment[0]), "one factor for all"
         self._write_topic(spec, assignment, configs)
         assert self._keys is not None
         self._keys[collision_key(spec.name)] = spec.name
@@ -126,6 +128,7 @@ class TopicPlan:
         if not isinstance(added, dict):
             self._refuse(spec.name, added)
             return
+        assert len(added) == spec.total_count - len(topic.partitions)
         replica_count = sum(len(replicas) for replicas in added.values())
         stateless = _stateless(added)
         larger = TopicImage(topic.name, topic.topic_id, {**topic.partitions, **stateless})
@@ -161,6 +164,8 @@ class TopicPlan:
         self.results.append(TopicResult(topic.name, topic_id=topic.topic_id))
 
     def _write_deletion(self, deletion: TopicDeletion, topic: TopicImage) -> None:
+        # The topic's own znode goes last: until then its deletion can be found and continued.
+        assert not deletion.paths or deletion.paths[-1] == paths.topic(topic.name)
         marker = paths.delete_topic(deletion.name)
         is_marked = deletion.is_marked or deletion.name in self.deleting
         entity = Entity("topics", deletion.name)
@@ -325,6 +330,7 @@ class TopicPlan:
         )
 
     def _refuse(self, name: str, refusal: Refusal) -> None:
+        assert refusal[0] is not ErrorCode.NONE, "the client would believe that it is done"
         self.results.append(TopicResult(name, refusal[0], refusal[1]))
 
 

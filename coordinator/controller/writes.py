@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.events import Write
 from ottla.coordinator.metadata.changes import Change, PartitionChanged
+from ottla.coordinator.metadata.image import NO_LEADER
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Check, Create, Operation, Replace
 
@@ -62,6 +63,7 @@ class WriteList:
         assert len(unit) <= OPERATIONS_PER_WRITE_MAX
         self._bytes += size_bytes
         self._operations += unit
+        assert len(self._operations) <= OPERATIONS_PER_WRITE_MAX
         self._changes += changes
         self._relied_on.update(relied_on)
 
@@ -76,6 +78,7 @@ class WriteList:
 
         Returns the state with the partition epoch that the write will give it. ``brokers``: those
         that the decision was based on."""
+        assert state.leader == NO_LEADER or state.leader in state.isr
         path, data = paths.state(topic, partition), paths.build_state(payload_of(state))
         operation: Operation = Create(path, data)
         if state.has_state:

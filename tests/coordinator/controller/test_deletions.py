@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.coordinator.controller.events import ReplicasDeleted, TopicsRead
 from ottla.coordinator.controller.specs import TopicSpec
+from ottla.coordinator.controller.writes import OPERATIONS_PER_WRITE_MAX
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Delete
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
@@ -99,3 +100,14 @@ def test_a_topic_whose_znode_was_removed_by_hand_is_owed_as_well() -> None:
 
     assert owed(scene) == [("t", 2, (1, 2, 3))]
     assert scene.tree.exists(paths.topic("t")) is None
+
+
+def test_more_topics_than_fit_into_a_write_may_be_removed_by_hand_at_once() -> None:
+    """An operator removed all of /brokers/topics: the controller records what brokers owe."""
+    scene = Scene(broker(1))
+    names = [f"t{number}" for number in range(OPERATIONS_PER_WRITE_MAX + 1)]
+    scene.create(*(TopicSpec(name, 1, 1) for name in names))
+    scene.handle(TopicsRead(frozenset(), ()))
+
+    assert len(owed(scene)) == len(names)
+    assert scene.controller.image.topics == {}

@@ -6,11 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.coordinator.controller.events import AlterMoves, DeleteTopics, MovesAsked, StatesRead
+from ottla.coordinator.controller.events import (
+    AlterMoves,
+    DeleteTopics,
+    MovesAsked,
+    StatesRead,
+    TopicsRead,
+)
 from ottla.coordinator.controller.leadership import Circumstances
 from ottla.coordinator.controller.moves import MoveStep, begin, next_step
 from ottla.coordinator.controller.specs import MoveSpec, TopicDeletion, TopicSpec
-from ottla.coordinator.controller.writes import payload_of
+from ottla.coordinator.controller.writes import payload_of, topic_data
 from ottla.coordinator.metadata.image import NO_LEADER, PartitionState
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create, Replace
@@ -222,6 +228,24 @@ def test_a_topic_that_is_being_moved_can_be_deleted() -> None:
     assert scene.tree.exists(paths.REASSIGN_PARTITIONS) is None
     for node_id in ALL:
         assert scene.deleted_on(node_id) == [(-2, True)]
+
+
+def test_a_partition_that_an_operator_removes_by_hand_is_no_longer_moved() -> None:
+    """The controller must not look for it in the topic, and must continue the other moves."""
+    scene = Scene(*(broker(node_id) for node_id in (1, 2, 3)))
+    scene.create(TopicSpec("t", assignment={0: (1, 2), 1: (1, 2)}))
+    second = TopicPartition("t", 1)
+    scene.handle(AlterMoves((MoveSpec(T0, (1, 3)), MoveSpec(second, (1, 3)))))
+    topic, path = scene.read_topic("t"), paths.topic("t")
+    smaller = replace(topic, partitions={0: topic.partitions[0]})
+    scene.apply((Replace(path, topic_data(smaller)),))
+    versions = {"t": scene.tree.get(path).stat.version}
+    scene.handle(TopicsRead(frozenset({"t"}), (smaller,), versions=versions))
+    assert scene.controller.moving == {T0}
+    scene.leader_writes("t", 0, (1, 2, 3))
+
+    assert scene.state("t", 0).replicas == (1, 3)
+    assert scene.controller.moving == frozenset()
 
 
 def test_a_refused_step_is_not_taken_for_done() -> None:
