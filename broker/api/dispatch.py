@@ -13,7 +13,6 @@ from struct import Struct
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.api import request_log
 from ottla.broker.api.timing import TimedReply
 from ottla.broker.engine.context import (
     ClientPeer,
@@ -24,6 +23,7 @@ from ottla.broker.engine.context import (
 )
 from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.engine.histogram import Histogram
+from ottla.broker.engine.request_log import REQUEST_LOG
 from ottla.protocol.compile import decoder, encoder
 from ottla.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
 from ottla.protocol.headers import (
@@ -110,11 +110,12 @@ class Dispatcher:
 
     def dispatch(self, peer: ClientPeer, frame: memoryview, reply: ReplySlot) -> Any:
         """Handle one frame; the meaning of the result is ``context.Dispatch``'s."""
-        if len(frame) >= _START_BYTES and not request_log.is_on():
+        if len(frame) >= _START_BYTES and not REQUEST_LOG.is_on:
             key, version, correlation_id, size = _start_of(frame)
             route = self._routes.get(key << 16 | version)
             if route is not None and route.straight is not None and size >= 0:
                 if not route.count & _SAMPLE:
+                    REQUEST_LOG.refresh()
                     reply = TimedReply(reply, route.times, self._now_ms)
                 try:
                     answer = route.straight(
@@ -151,8 +152,8 @@ class Dispatcher:
         context = RequestContext(
             peer, key, version, correlation_id, client_id or "", self._now_ms()
         )
-        if request_log.is_on():
-            request_log.tell(context)
+        if REQUEST_LOG.refresh():
+            REQUEST_LOG.write(context)
         try:
             # Bytes after the request are ignored, as Kafka does: librdkafka 2.x asks for all
             # topics with an array count of the older encoding, which leaves three behind.

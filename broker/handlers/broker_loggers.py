@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.engine.request_log import REQUEST_LOG
 from ottla.coordinator.configs.config_changes import ConfigOperation
 from ottla.coordinator.configs.configs import ConfigSource
 from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
@@ -75,6 +76,7 @@ def change_loggers(
         _defaults.setdefault(change.name, logger.level)
         is_set = change.config_operation == ConfigOperation.SET
         logger.setLevel(LEVELS[change.value or ""] if is_set else _defaults.pop(change.name))
+    REQUEST_LOG.refresh()
 
 
 def level_name(level: int) -> str:

@@ -81,8 +81,12 @@ def look_here(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordCheck
 
 
 def compressed(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordBatch | None:
-    """The plan's batch if it is valid and checking it was short work; otherwise None."""
+    """The plan's batch if it is valid and checking it was short work; otherwise None.
+
+    The batch of a transaction is not decompressed here, since its caller cannot write it."""
     if plan.look is not _FORM or not rules.is_plain:
+        return None
+    if plan.batch is None or plan.batch.is_transactional:
         return None
     inside = look_here(plan, rules, wall_ms)
     return None if inside is None else inside.plan.batch

@@ -44,6 +44,7 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 _SEQUENCE_COUNT = 1 << 31
 
+_unpack_header = HEADER.unpack_from
 _put_place = struct.Struct(">qii").pack_into
 _put_int64 = struct.Struct(">q").pack_into
 _put_int32 = struct.Struct(">i").pack_into
@@ -121,7 +122,11 @@ class RecordBatch:
     @property
     def view(self) -> memoryview:
         """The batch's own bytes."""
-        return self.buffer[self.position : self.position + self.size_bytes]
+        buffer, size_bytes = self.buffer, self.size_bytes
+        if size_bytes == len(buffer):
+            # So its position is 0: a produced batch, which is written as it came.
+            return buffer
+        return buffer[self.position : self.position + size_bytes]
 
     @property
     def payload(self) -> memoryview:
@@ -204,13 +209,23 @@ class RecordBatch:
         self.max_timestamp = timestamp_ms
 
 
-def parse_batch(buffer: Buffer, position: int = 0, *, checks_counts: bool = True) -> RecordBatch:
-    """The batch that starts at a position; what follows it is not looked at. Negative counts may be
-    left for the caller to refuse.
+def parse_batch(buffer: Buffer, position: int = 0) -> RecordBatch:
+    """The batch that starts at a position; what follows it is not looked at.
 
     Raises KafkaError(CORRUPT_MESSAGE) if it is malformed or not all there, and
     KafkaError(UNSUPPORTED_FOR_MESSAGE_FORMAT) for message sets of magic 0 and 1. The checksum is
     not part of it: see ``check_crc``."""
+    batch = parse_header(buffer, position)
+    if batch.last_offset_delta < 0 or batch.record_count < 0:
+        _reject(
+            position,
+            f"{batch.record_count} records, last offset delta {batch.last_offset_delta}",
+        )
+    return batch
+
+
+def parse_header(buffer: Buffer, position: int = 0) -> RecordBatch:
+    """As ``parse_batch``, but leaves negative counts for the caller to refuse."""
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
     available = len(view) - position
     # The magic byte comes first: in the older formats other fields lie where ours do.
@@ -235,15 +250,10 @@ def parse_batch(buffer: Buffer, position: int = 0, *, checks_counts: bool = True
         batch.producer_epoch,
         batch.base_sequence,
         batch.record_count,
-    ) = HEADER.unpack_from(view, position)
+    ) = _unpack_header(view, position)
     batch.size_bytes = length + LENGTH_END
     if not HEADER_BYTES <= batch.size_bytes <= available:
         _reject(position, f"its size is {batch.size_bytes} with {available} bytes there")
-    if checks_counts and (batch.last_offset_delta < 0 or batch.record_count < 0):
-        _reject(
-            position,
-            f"{batch.record_count} records, last offset delta {batch.last_offset_delta}",
-        )
     return batch
 
 

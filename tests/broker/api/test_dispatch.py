@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.api.request_log import TRACE
+from ottla.broker.engine.request_log import TRACE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
@@ -192,6 +192,23 @@ async def test_a_fetch_without_a_client_id_counts_as_one_with_the_empty_id(
         "client id ''",
         "client id 'raw'",
     ]
+
+
+async def test_the_log_of_requests_notices_a_level_that_was_set_behind_the_broker(
+    client: RawClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests of the shorter way look at a flag, and one in 64 of them asks the logger."""
+    await create(client)
+    await produced(client, batch(b"x"))
+    await fetched(client, 0)
+    with caplog.at_level(TRACE, "ottla.requests"):
+        for _ in range(65):
+            await fetched(client, 0)
+        on = len(caplog.messages)
+    await fetched(client, 0)
+
+    assert 1 <= on <= 65
+    assert len(caplog.messages) == on
 
 
 async def test_the_log_of_requests_is_off_by_default(

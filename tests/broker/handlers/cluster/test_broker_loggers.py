@@ -14,6 +14,7 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from tests.broker.support.requests import batch, create, fetched, produced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tests.support.raw_client import RawClient
 
 LOGGER = "ottla.partitions"
+REQUESTS = "ottla.requests"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 DYNAMIC_BROKER_LOGGER_CONFIG = 6
 
@@ -109,6 +111,22 @@ async def test_loggers_without_a_level_follow_their_parent(client: RawClient) ->
     assert await changed(client, (ROOT, SET, "DEBUG")) == ErrorCode.NONE
 
     assert await level_of(client) == "DEBUG"
+
+
+async def test_the_log_of_requests_begins_with_the_next_request(
+    client: RawClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also with one of the shorter way, which looks at a flag and not at the logger."""
+    await create(client)
+    await produced(client, batch(b"x"))
+    await fetched(client, 0)
+    await changed(client, (REQUESTS, SET, "TRACE"))
+    await fetched(client, 0)
+    await changed(client, (REQUESTS, DELETE, None))
+    await fetched(client, 0)
+
+    told = [one.getMessage() for one in caplog.records if one.name == REQUESTS]
+    assert [line.split(" version")[0] for line in told] == ["api 1", "api 44"]
 
 
 async def test_a_level_that_the_start_gave_is_the_default(client: RawClient) -> None:
