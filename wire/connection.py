@@ -164,7 +164,8 @@ class Connection:
         lost already."""
         if self._closed_because is not None:
             raise ConnectionLost(self.address, self._closed_because, was_sent=False)
-        self._write(self._encoded(api.key, self.version_of(api), request))
+        number, version = self._in_flight.next_correlation_id, self.version_of(api)
+        self._write(encode_request(api.key, version, number, self._config.client_id, request))
         self._in_flight.pass_number()
         if self._unsent:
             return self._leaving.wait(api.name, self._queued_position)
@@ -191,8 +192,8 @@ class Connection:
             fail(waiter.future, error)
             return
         made_ms, timeout_ms = self._clock.now_ms(), waiter.timeout_ms
-        frame = self._encoded(api_key, version, request)
         number, position = self._in_flight.next_correlation_id, self._queued_position
+        frame = encode_request(api_key, version, number, self._config.client_id, request)
         self._in_flight.add(
             InFlightRequest(number, api_key, version, made_ms, timeout_ms, position, waiter)
         )
@@ -200,10 +201,6 @@ class Connection:
         deadline_ms = made_ms + timeout_ms
         if not self.closed and (self._timer is None or deadline_ms < self._timer_ms):
             self._set_timer(deadline_ms)
-
-    def _encoded(self, api_key: int, version: int, request: object) -> list[Buffer]:
-        number = self._in_flight.next_correlation_id
-        return encode_request(api_key, version, number, self._config.client_id, request)
 
     def _write(self, parts: list[Buffer]) -> None:
         self._queued_position += sum(map(len, parts))

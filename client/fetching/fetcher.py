@@ -26,8 +26,10 @@ from ottla.client.fetching.lanes import FetchLane
 from ottla.client.fetching.missing_topics import Absences
 from ottla.client.fetching.offsets import look_up
 from ottla.client.fetching.positions import (
+    by_source,
     leave_replica,
     place_asked,
+    ready_of,
 )
 from ottla.client.process.tasks import guarded
 from ottla.client.settings.config import Isolation
@@ -103,21 +105,13 @@ class Fetcher(Arrivals):
             self._reset(partition, None)
         if self.positions.to_look_up(now_ms):
             self._upkeep.start_job("offsets", self._look_up)
-        by_node: dict[int, list[TopicPartition]] = {}
-        leaderless = False
-        for partition in self.positions.partitions:
-            leader = self._cluster.metadata.leader_of(partition)
-            if leader is None:
-                leaderless = True
-                self._absences.miss_partition(partition)
-            else:
-                brokers = self._cluster.metadata.brokers
-                source = self.positions[partition].source(leader, brokers, now_ms)
-                by_node.setdefault(source, []).append(partition)
+        by_node, leaderless = by_source(self.positions, self._cluster.metadata, now_ms)
+        for partition in leaderless:
+            self._absences.miss_partition(partition)
         for node_id, partitions in by_node.items():
             if has_moved or not self._first.is_taken(node_id):
                 self._fetch_from(node_id, partitions, now_ms)
-        if self.positions.partitions and (leaderless or self._cluster.is_stale):
+        if leaderless or (by_node and now_ms > self._cluster.fresh_until_ms):
             self._upkeep.refresh({where.topic for where in self.positions.partitions})
         if self._timer is not None:
             self._timer.cancel()
@@ -128,11 +122,11 @@ class Fetcher(Arrivals):
 
     def _fetch_from(self, node_id: int, partitions: list[TopicPartition], now_ms: float) -> None:
         positions = self.positions
-        if any(map(positions.is_full, partitions)):
+        ready = ready_of(positions, partitions, now_ms)
+        if ready is None:
             # Moved partitions are checked again when there is room.
             self._has_moved = self._has_moved or self._first.is_taken(node_id)
             return
-        ready = [where for where in partitions if positions.fetchable(where, now_ms)]
         alone, lane = self._oversize.alone(node_id, ready), self._first
         if alone is not None:
             ready = [alone]

@@ -14,6 +14,7 @@ from ottla.client.fetching.position import PartitionPosition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ottla.client.cluster.metadata import ClusterMetadata
     from ottla.protocol.ids import TopicPartition
 
 EARLIEST_TIMESTAMP = -2
@@ -225,6 +226,36 @@ class Positions:
             place.not_before_ms for place in self._places.values() if place.not_before_ms > now_ms
         ]
         return min(later) if later else None
+
+
+def by_source(
+    positions: Positions, metadata: ClusterMetadata, now_ms: float
+) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
+    """Return the partitions by the broker to fetch them from, and those without a leader."""
+    by_node: dict[int, list[TopicPartition]] = {}
+    leaderless = []
+    for partition in positions.partitions:
+        leader = metadata.leader_of(partition)
+        if leader is None:
+            leaderless.append(partition)
+        else:
+            source = positions[partition].source(leader, metadata.brokers, now_ms)
+            by_node.setdefault(source, []).append(partition)
+    return by_node, leaderless
+
+
+def ready_of(
+    positions: Positions, partitions: Iterable[TopicPartition], now_ms: float
+) -> list[TopicPartition] | None:
+    """Return those of one broker's partitions that may be part of a fetch now; None while one of
+    them is full."""
+    ready = []
+    for partition in partitions:
+        if positions.is_full(partition):
+            return None
+        if positions.fetchable(partition, now_ms):
+            ready.append(partition)
+    return ready
 
 
 def place_asked(

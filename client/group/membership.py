@@ -17,8 +17,7 @@ from ottla.client.group.change import MemberSettings, MembershipPhase, NextActio
 from ottla.client.group.classic_protocol import ClassicMember
 from ottla.client.group.consumer_protocol import SERVED_BY_ALL, ConsumerMember
 from ottla.client.group.coordinator_link import MembershipLink
-from ottla.client.group.subscribed_topics import MembershipTopics
-from ottla.client.group.subscription import SubscribedTopics
+from ottla.client.group.subscribed_topics import MembershipTopics, SubscribedTopics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
@@ -80,7 +79,7 @@ class Membership:
         self._link = MembershipLink(cluster, config.group_id)
         self._upkeep = Upkeep(cluster, self.wake, on_crash)
         self._topics = MembershipTopics(cluster, self._upkeep)
-        self._wish = SubscribedTopics(self.member, self._topics, self._clock, self.wake)
+        self._subscribed = SubscribedTopics(self.member, self._topics, self._clock, self.wake)
         self._wake = asyncio.Event()
         self._out = asyncio.Event()
         self._is_running = False
@@ -90,7 +89,7 @@ class Membership:
 
     def subscribe(self, topics: Sequence[str] | re.Pattern[str]) -> None:
         """Subscribe to these topics; joins the group if needed. Returns at once."""
-        self._wish.set(topics)
+        self._subscribed.set(topics)
         if not self._is_running:
             self._is_running = True
             self._upkeep.run(self._run(), "membership")
@@ -100,7 +99,7 @@ class Membership:
         """Leave the group, after what ``member.leaving_change`` demands.
 
         Never raises: without an answer in time the session has to run out."""
-        self._wish.clear()
+        self._subscribed.clear()
         reason = "the consumer is closed" if is_closing else "the consumer has unsubscribed"
         self.member.leave(reason, is_closing=is_closing)
         if not self._is_running or self.member.phase is MembershipPhase.OUT:
@@ -142,25 +141,26 @@ class Membership:
     async def _run(self) -> None:
         while True:
             self._wake.clear()
-            self._tend_topics()
             member, now_ms = self.member, self._clock.now_ms()
+            self._tend_topics(now_ms)
             if self._owner.on_tick(now_ms):
                 member.liveness.progress(now_ms)
             if isinstance(member, ClassicMember) and member.has_to_assign:
                 await self._assign(member)
                 continue
-            request = member.advance(self._clock.now_ms())
+            request = member.advance(now_ms)
             self._tell()
             if request is None:
-                await self._sleep(member.next_ms())
+                next_ms = member.next_ms()
+                await self._sleep(IDLE_MS if next_ms is None else min(IDLE_MS, next_ms - now_ms))
             else:
                 await self._perform(request)
                 self._tell()
 
-    def _tend_topics(self) -> None:
+    def _tend_topics(self, now_ms: float) -> None:
         """Give the member the topics of the cluster."""
         member = self.member
-        self._wish.tend()
+        self._subscribed.tend()
         if member.phase in (MembershipPhase.OUT, MembershipPhase.FAILED):
             return
         if isinstance(member, ConsumerMember):
@@ -168,8 +168,9 @@ class Membership:
                 member.name_topics(self._topics.names())
             if member.unnamed:
                 self._topics.look_for_ids()
-        self._topics.keep_fresh()
-        member.topics_seen(self._topics.counts(), self._clock.now_ms())
+        counts = self._topics.counts()
+        self._topics.keep_fresh(counts, now_ms)
+        member.topics_seen(counts, now_ms)
 
     def _tell(self) -> None:
         member = self.member
@@ -209,7 +210,7 @@ class Membership:
         member = self.member
         try:
             connection = await self._link.connection()
-            if not self._wish.is_understood(connection, request):
+            if not self._subscribed.is_understood(connection, request):
                 member.unanswered(request)
                 return
             sent_ms = self._clock.now_ms()
@@ -232,7 +233,7 @@ class Membership:
             member.refuse(ErrorCode.NONE, f"{error}: {SERVED_BY_ALL}" if is_newer else str(error))
             return
         verdict = member.answered(request, response, sent_ms)
-        if member.refusal is not None and self._wish.refused(member.refusal.code):
+        if member.refusal is not None and self._subscribed.refused(member.refusal.code):
             return
         if verdict is NextAction.GO_ON:
             self._failures = 0
@@ -258,13 +259,11 @@ class Membership:
                     connection.close("the member leaves while it joins")
             self._wake.clear()
             if not future.done():
-                await self._sleep(self._clock.now_ms() + IDLE_MS)
+                await self._sleep(IDLE_MS)
         return future.result()
 
-    async def _sleep(self, until_ms: float | None) -> None:
-        """Sleep until a wake-up or that time."""
-        now_ms = self._clock.now_ms()
-        limit_ms = IDLE_MS if until_ms is None else min(IDLE_MS, until_ms - now_ms)
+    async def _sleep(self, limit_ms: float) -> None:
+        """Sleep until a wake-up, at most for that time."""
         try:
             async with TimeLimit(self._clock, limit_ms):
                 await self._wake.wait()

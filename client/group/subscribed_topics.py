@@ -1,28 +1,37 @@
-"""Tracks the topics that a member wants, as they are created, grow and are deleted.
+"""Tracks the topics that a member subscribes to, by name or by pattern.
 
-The cached metadata is checked with every heartbeat, and refreshed if it is old, if a topic is
-missing, and for all topics at once if a pattern decides.
+Topics are created, grow and are deleted: the cached metadata is checked with every heartbeat, and
+refreshed if it is old, if a topic is missing, and for all topics at once if a pattern decides. The
+coordinator applies a pattern if it can (KIP-848). The client applies it in classic groups, with
+older brokers, and for expressions that only Python supports.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.missing_topics import GONE, Absences
 from ottla.client.group.assignors.assignor import GroupDetails
-from ottla.client.group.patterns import matching
+from ottla.client.group.change import MembershipPhase
+from ottla.client.group.consumer_protocol import ConsumerMember
+from ottla.client.group.coordinator_link import CONSUMER_GROUP_HEARTBEAT, REGEX_VERSION
+from ottla.client.group.patterns import matching, re2_of
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ottla.client.cluster.cluster import ClusterClient
     from ottla.client.cluster.metadata import TopicView
     from ottla.client.cluster.upkeep import Upkeep
+    from ottla.client.group.classic_protocol import ClassicMember
     from ottla.protocol.ids import Uuid
+    from ottla.protocol.ports import Clock
+    from ottla.wire.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -47,14 +56,14 @@ class MembershipTopics:
         self._cluster.follow(wanted)
         self._followed = wanted
 
-    def keep_fresh(self) -> None:
-        """Refresh the metadata if it is stale, or old while a topic is missing."""
-        missing = [topic for topic in sorted(self._followed) if self._count(topic) == 0]
+    def keep_fresh(self, counts: dict[str, int], now_ms: float) -> None:
+        """Refresh the metadata if it is stale, or old while a topic has no count."""
+        missing = sorted(self._followed - counts.keys())
         for topic in missing:
             self._absences.miss_topic(topic)
         updated_ms = self._cluster.metadata.updated_ms
-        is_old = updated_ms is None or self._clock.now_ms() >= updated_ms + MISSING_LOOK_MS
-        if self._cluster.is_stale or (missing and is_old):
+        is_old = updated_ms is None or now_ms >= updated_ms + MISSING_LOOK_MS
+        if now_ms > self._cluster.fresh_until_ms or (missing and is_old):
             self._upkeep.refresh(self._followed)
 
     def counts(self) -> dict[str, int]:
@@ -130,3 +139,83 @@ class MembershipTopics:
 def is_open(view: TopicView) -> bool:
     """Whether a pattern may match the topic: internal topics must be named explicitly."""
     return view.error is ErrorCode.NONE and not view.is_internal
+
+
+class SubscribedTopics:
+    """Owned by one membership, whose task is woken with ``wake``."""
+
+    def __init__(
+        self,
+        member: ClassicMember | ConsumerMember,
+        topics: MembershipTopics,
+        clock: Clock,
+        wake: Callable[[], None],
+    ) -> None:
+        self._member = member
+        self._topics = topics
+        self._clock = clock
+        self._wake = wake
+        self._pattern: re.Pattern[str] | None = None
+        # The pattern as the coordinator receives it; None if the client matches.
+        self._regex: str | None = None
+
+    def set(self, topics: Sequence[str] | re.Pattern[str]) -> None:
+        """Subscribe to these."""
+        self.clear()
+        member = self._member
+        if not isinstance(topics, re.Pattern):
+            self._want(tuple(topics))
+            return
+        self._pattern = topics
+        if isinstance(member, ConsumerMember):
+            self._regex = re2_of(topics)
+            if self._regex is not None:
+                member.subscribe([], self._clock.now_ms(), regex=self._regex)
+                self._wake()
+
+    def clear(self) -> None:
+        """End the subscription."""
+        self._pattern = self._regex = None
+        self._topics.look_again()
+
+    def tend(self) -> None:
+        """Check whether other topics match by now."""
+        if self._pattern is None or self._regex is not None:
+            return
+        if self._member.phase is not MembershipPhase.FAILED:
+            self._topics.look_for(self._pattern, self._found)
+
+    def _found(self, topics: tuple[str, ...]) -> None:
+        if self._pattern is not None and self._regex is None:
+            self._want(topics)
+
+    def _want(self, topics: tuple[str, ...]) -> None:
+        self._topics.follow(topics)
+        self._member.subscribe(topics, self._clock.now_ms())
+        self._wake()
+
+    def is_understood(self, connection: Connection, request: object) -> bool:
+        """Return whether this coordinator supports the request; else the client matches now."""
+        if not isinstance(request, ConsumerGroupHeartbeatRequest):
+            return True
+        if connection.version_of(CONSUMER_GROUP_HEARTBEAT) >= REGEX_VERSION:
+            return True
+        if self._regex is None:
+            # The broker cannot be told to drop an expression, and has never received one.
+            request.subscribed_topic_regex = None
+            return True
+        self._match_here()
+        return False
+
+    def refused(self, code: ErrorCode) -> bool:
+        """Return whether matching in the client avoids the refusal, and switch to that if so."""
+        if self._regex is None or code is not ErrorCode.INVALID_REGULAR_EXPRESSION:
+            return False
+        self._match_here()
+        return True
+
+    def _match_here(self) -> None:
+        self._regex = None
+        self._topics.look_again()
+        # The member must subscribe to something until the matches are known; nothing is enough.
+        self._want(())

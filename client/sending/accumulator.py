@@ -41,7 +41,7 @@ class AppendedRows(NamedTuple):
 class Collected:
     """What can be sent now: at most one batch per partition for each broker.
 
-    ``wake_ms`` is when the next batch becomes due if nothing else happens."""
+    ``wake_ms`` is when the next batch becomes due or runs out of time, if nothing else happens."""
 
     by_node: dict[int, list[Batch]] = field(default_factory=dict)
     leaderless: set[str] = field(default_factory=set)
@@ -206,7 +206,7 @@ class Accumulator:
 
         A broker gets a request once one of its batches is due; its other partitions then add what
         they have, because the request costs the same."""
-        found = Collected()
+        found = Collected(wake_ms=self.next_expiry_ms())
         waiting: dict[int, list[Batch]] = {}
         due: set[int] = set()
         for line in self._lines.values():

@@ -62,6 +62,7 @@ def version_for(
     transaction's protocol version. Raises UnsupportedByBroker.
 
     A transaction is ``is_implicit`` if brokers add partitions to it by themselves (KIP-890)."""
+    has_no_id = any(topic.topic_id == ZERO_UUID for topic in request.topic_data)
     version = connection.version_of(PRODUCE)
     if request.transactional_id is not None:
         if not is_implicit:
@@ -71,9 +72,7 @@ def version_for(
                 f"the broker at {connection.address} does not know the version of transactions "
                 "that its cluster is set to"
             )
-    if any(topic.topic_id == ZERO_UUID for topic in request.topic_data):
-        return min(version, LAST_BY_NAME)
-    return version
+    return min(version, LAST_BY_NAME) if has_no_id else version
 
 
 def answers_of(

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ottla.client.sending.sequences import ProducerIdentity
     from ottla.client.settings.config import ProducerConfig
     from ottla.protocol.messages.produce import ProduceResponse
-    from ottla.protocol.ports import Timer
+    from ottla.protocol.ports import Buffer, Timer
     from ottla.wire.connection import Connection
 
 logger = logging.getLogger(__name__)
@@ -145,15 +145,22 @@ class Sender:
             self._tell_failure(ErrorCode.REQUEST_TIMED_OUT)
         if transactions is not None:
             self._pump_transactions(transactions)
-        elif self._lacks_identity and len(self.accumulator):
+        elif (
+            self._is_idempotent
+            and self._deliveries.sequences.identity is None
+            and len(self.accumulator)
+        ):
+            # Batches have to wait for a producer id.
             self._upkeep.start_job("identity", self._learn_identity)
         may_go = None if transactions is None else transactions.machine.may_go
         while True:
             collected = self.accumulator.collect(
                 now_ms, self._cluster.metadata.leader_of, self._may_send, may_go
             )
-            sent = [self._send(node, batches) for node, batches in collected.by_node.items()]
-            if not any(sent):
+            is_sent = False
+            for node_id, batches in collected.by_node.items():
+                is_sent |= self._send(node_id, batches)
+            if not is_sent:
                 break
         if collected.leaderless or (
             len(self.accumulator) and now_ms > self._cluster.fresh_until_ms
@@ -191,23 +198,17 @@ class Sender:
             self.transactions.settle()
 
     def _set_timer(self, now_ms: float, wake_ms: float | None) -> None:
-        """Run the pump at that time, and when the next batch expires."""
-        times = [at for at in (wake_ms, self.accumulator.next_expiry_ms()) if at is not None]
+        """Run the pump at that time."""
         if self._timer is not None:
-            if times and now_ms < self._timer_ms <= min(times):
+            if wake_ms is not None and now_ms < self._timer_ms <= wake_ms:
                 # One wake-up too many is cheaper than another timer for each request.
                 return
             if now_ms < self._timer_ms:
                 self._timer.cancel()
             self._timer = None
-        if times:
-            self._timer_ms = min(times)
-            self._timer = self._clock.call_at(self._timer_ms, self.wake)
-
-    @property
-    def _lacks_identity(self) -> bool:
-        """Whether batches may have to wait for a producer id."""
-        return self._is_idempotent and self._deliveries.sequences.identity is None
+        if wake_ms is not None:
+            self._timer_ms = wake_ms
+            self._timer = self._clock.call_at(wake_ms, self.wake)
 
     # Sending.
 
@@ -226,7 +227,8 @@ class Sender:
         connection = self._ready.pop(node_id)
         if connection.closed:
             return False
-        going = []
+        going: list[tuple[Batch, Buffer]] = []
+        sent: list[Batch] = []
         for batch in batches:
             try:
                 encoded = self._deliveries.depart(batch, node_id)
@@ -238,6 +240,7 @@ class Sender:
                 continue
             if encoded is not None:
                 going.append((batch, encoded))
+                sent.append(batch)
         if not going:
             return False
         request = build_request(
@@ -247,7 +250,6 @@ class Sender:
             int(self._config.request_timeout_ms * BROKER_TIMEOUT_SHARE),
             self._config.transactional_id,
         )
-        sent = [batch for batch, _ in going]
         is_implicit = False
         if self.transactions is not None:
             parts = self.transactions.machine.parts
@@ -276,9 +278,9 @@ class Sender:
         if future.cancelled():
             return
         failure = future.exception()
-        now_ms = self._clock.now_ms()
         # Batches that were given up when the producer stopped need no answer.
         batches = [batch for batch in batches if batch.phase is not BatchPhase.DONE]
+        now_ms = self._clock.now_ms()
         if isinstance(failure, TransportError):
             self._cluster.mark_stale()
             for batch in batches:

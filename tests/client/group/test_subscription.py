@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ottla.client.group.coordinator_link import REGEX_VERSION
-from ottla.client.group.subscription import SubscribedTopics
+from ottla.client.group.subscribed_topics import SubscribedTopics
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.client.group.scene import ConsumerScene
