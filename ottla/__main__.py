@@ -6,6 +6,7 @@ receives the parsed arguments and returns the exit status. Options may precede o
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -89,6 +90,13 @@ def perform(verb: Verb, arguments: Sequence[str]) -> int:
     with Loading():
         make_parser: Callable[[], argparse.ArgumentParser] = load(verb.parser)
         parsed = make_parser().parse_args(arguments)
+        if hasattr(parsed, "bootstrap"):
+            connection = importlib.import_module("ottla.client.cli.connection")
+            try:
+                connection.resolve(parsed)
+            except connection.ProfileError as error:
+                sys.stderr.write(f"ottla: {error}\n")
+                return USAGE_ERROR
         run: Callable[[argparse.Namespace], int] = load(verb.place)
     return run(parsed)
 

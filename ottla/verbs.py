@@ -64,6 +64,7 @@ VERBS = {
     "elect": _client("elect", "elect preferred or unclean leaders", "placements:elect_parser"),
     "mirror": _client("mirror", "copy topics from other clusters into this one"),
     "spark": _client("spark", "run pipelines on Apache Spark"),
+    "profile": _client("profile", "keep the address and settings of a cluster in a file"),
     "perf": _client("perf", "measure how fast a cluster is"),
     "doctor": _broker("doctor", "find what is wrong here, and say what to do"),
     "log": _broker("log", "look into the files of a stopped broker"),
@@ -74,7 +75,15 @@ VERBS = {
     ),
 }
 # Options that every client verb knows, so that they may come first, and take a value.
-VALUE_OPTIONS = ("-b", "--bootstrap", "--format")
+VALUE_OPTIONS = (
+    "-b",
+    "--bootstrap",
+    "--command-config",
+    "--format",
+    "--profile",
+    "--property",
+    "-X",
+)
 
 
 def split(arguments: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -70,25 +70,57 @@ def add_format_options(parser: argparse.ArgumentParser, *, is_outer: bool = True
     )
 
 
-def add_client_options(parser: argparse.ArgumentParser, *, is_outer: bool = True) -> None:
-    """Add ``-b`` and ``--format``, before or after a sub-command.
+def add_client_options(
+    parser: argparse.ArgumentParser, *, is_outer: bool = True, has_property: bool = True
+) -> None:
+    """Add ``-b``, ``--format`` and the options for settings, before or after a sub-command.
 
     Only the outer parser may have defaults: an inner one would overwrite what was given before the
-    sub-command."""
+    sub-command. ``has_property``: whether ``-X`` has its usual meaning."""
     parser.add_argument(
         "-b",
         "--bootstrap",
         metavar="HOST:PORT",
-        default=default_bootstrap() if is_outer else argparse.SUPPRESS,
+        default=None if is_outer else argparse.SUPPRESS,
         help="a broker of the cluster, or several with commas (default: "
-        f"{BOOTSTRAP_VARIABLE} of the environment, or {DEFAULT_BOOTSTRAP})",
+        f"{BOOTSTRAP_VARIABLE} of the environment, the profile's, or {DEFAULT_BOOTSTRAP})",
     )
     add_format_options(parser, is_outer=is_outer)
+    _add_files(parser, is_outer=is_outer)
+    if has_property:
+        _add_property(parser, is_outer=is_outer)
 
 
-def default_bootstrap() -> str:
-    """The bootstrap address if none is given."""
-    return os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+def _add_files(parser: argparse.ArgumentParser, *, is_outer: bool) -> None:
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        default=None if is_outer else argparse.SUPPRESS,
+        help="a properties file with settings of the client by Kafka's names, such as "
+        "security.protocol",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        default=None if is_outer else argparse.SUPPRESS,
+        help="the profile to use (default: OTTLA_PROFILE of the environment, or the one that "
+        "'ottla profile use' has set)",
+    )
+
+
+def _add_property(parser: argparse.ArgumentParser, *, is_outer: bool) -> None:
+    parser.add_argument(
+        "-X",
+        "--property",
+        # argparse replaces the outer parser's list by the sub-command's if they have one name.
+        dest="properties" if is_outer else "verb_properties",
+        metavar="NAME=VALUE",
+        type=checked(setting),
+        action="append",
+        default=[] if is_outer else argparse.SUPPRESS,
+        help="a setting of the client by Kafka's name, such as request.timeout.ms=5000; may be "
+        "given several times",
+    )
 
 
 def as_sentence(purpose: str) -> str:
@@ -96,10 +128,10 @@ def as_sentence(purpose: str) -> str:
     return f"{purpose[0].upper()}{purpose[1:]}."
 
 
-def add_verbs(parser: Parser) -> Callable[[str, str, str], Parser]:
+def add_verbs(parser: Parser, *, has_property: bool = True) -> Callable[[str, str, str], Parser]:
     """Add verbs to a client command: the returned function adds one by name, purpose and the
-    arguments of an example."""
-    add_client_options(parser, is_outer=True)
+    arguments of an example. ``has_property``: as for ``add_client_options``."""
+    add_client_options(parser, is_outer=True, has_property=has_property)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     def verb(name: str, purpose: str, example: str) -> Parser:
@@ -110,7 +142,7 @@ def add_verbs(parser: Parser) -> Callable[[str, str, str], Parser]:
             epilog=f"example: {parser.prog} {name} {example}".rstrip(),
             allow_abbrev=False,
         )
-        add_client_options(inner, is_outer=False)
+        add_client_options(inner, is_outer=False, has_property=has_property)
         return inner
 
     return verb

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
+from ottla.client.cli.connection import given
 from ottla.client.cli.output import json_document, json_line, table, write
 from ottla.client.cli.run import CommandError, UsageError, run
-from ottla.client.cli.settings import command_config
+from ottla.client.cli.settings import CLIENT_ID, command_config
 from ottla.client.mirror.groups import carry_over, wanted_groups
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.settings import MirrorSettings, MirrorSource, from_document
 from ottla.client.mirror.translation import Notes
 from ottla.client.process.environment import real_environment
+from ottla.client.settings.config import ClientConfig
+from ottla.client.settings.profiles import read_properties
 from ottla.wire.signals import hangups
 
 if TYPE_CHECKING:
@@ -52,11 +55,14 @@ def settings_of(arguments: argparse.Namespace) -> MirrorSettings:
             if arguments.sources or arguments.topics:
                 raise UsageError("sources and topics stand in the file or on the command line")
             document = tomllib.loads(Path(arguments.file).read_text("utf-8"))
-            return from_document({"target": arguments.bootstrap, **document})
+            defaults = {"target": arguments.bootstrap, "properties": dict(given())}
+            return from_document({**defaults, **document})
         if not arguments.sources or not arguments.topics:
             raise UsageError("name sources by --from ALIAS=HOST:PORT, and the topics to copy")
+        configs = source_configs(arguments)
         return MirrorSettings(
             target=arguments.bootstrap,
+            properties=given(),
             sources=tuple(
                 MirrorSource(
                     alias=alias,
@@ -64,6 +70,7 @@ def settings_of(arguments: argparse.Namespace) -> MirrorSettings:
                     topics=tuple(arguments.topics),
                     exclude=tuple(arguments.exclude),
                     rename=arguments.rename,
+                    properties=configs.get(alias, {}),
                 )
                 for alias, address in arguments.sources
             ),
@@ -80,6 +87,15 @@ def settings_of(arguments: argparse.Namespace) -> MirrorSettings:
         )
     except ValueError as error:
         raise UsageError(f"{arguments.file}: {error}" if arguments.file else str(error)) from error
+
+
+def source_configs(arguments: argparse.Namespace) -> dict[str, dict[str, str]]:
+    """The settings for each source's clients. Raises UsageError and ProfileError."""
+    known = [arguments.source] if arguments.verb == "groups" else arguments.sources
+    for alias, _file in arguments.source_configs:
+        if alias not in dict(known):
+            raise UsageError(f"--from-config names {alias!r}, which --from does not")
+    return {alias: read_properties(Path(file)) for alias, file in arguments.source_configs}
 
 
 async def copy(arguments: argparse.Namespace) -> int:
@@ -162,9 +178,13 @@ async def translate(arguments: argparse.Namespace) -> int:
 async def carry_groups(arguments: argparse.Namespace) -> int:
     """Copy the positions of groups to the target."""
     alias, bootstrap = arguments.source
+    properties = source_configs(arguments).get(alias, {})
+    source_config = ClientConfig(client_id=CLIENT_ID).with_properties(
+        properties, ignore_others=True
+    )
     notes = await notes_of(arguments.bootstrap, alias)
     async with (
-        Admin(bootstrap, command_config()) as source,
+        Admin(bootstrap, source_config) as source,
         Admin(arguments.bootstrap, command_config()) as target,
     ):
         groups = await wanted_groups(source, tuple(arguments.groups))
@@ -208,7 +228,7 @@ async def carry_groups(arguments: argparse.Namespace) -> int:
 
 async def notes_of(bootstrap: str, alias: str) -> Notes:
     """The target's notes of that source. Raises CommandError if there are none."""
-    found = await read_notes(bootstrap, real_environment())
+    found = await read_notes(bootstrap, real_environment(), given())
     if not any(note.source == alias for note in found):
         aliases = sorted({note.source for note in found})
         known = f"it has copies of {', '.join(aliases)}" if aliases else "it has none of any"

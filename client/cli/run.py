@@ -16,6 +16,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.settings.config import parse_addresses
+from ottla.client.settings.profiles import ProfileError
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.errors import BrokerUnreachable, ClientError, RequestRefused
 from ottla.wire.signals import SIGNALLED, hangups
@@ -61,9 +62,9 @@ def run(perform: Perform, arguments: argparse.Namespace, *, is_busy: bool = Fals
         # The reader of our output has closed it. Nothing may be flushed to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ClientError, CommandError, OSError) as error:
+    except (ClientError, CommandError, ProfileError, OSError) as error:
         sys.stderr.write(f"ottla: {sentence(error)}\n")
-        return USAGE_ERROR if isinstance(error, UsageError) else FAILED
+        return USAGE_ERROR if isinstance(error, UsageError | ProfileError) else FAILED
 
 
 async def terminable(work: Coroutine[Any, Any, int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ottla.client.cli.connection import with_given
 from ottla.client.settings.config import (
     Acks,
     ClientConfig,
@@ -29,25 +30,29 @@ DELIVERY_TIMEOUT_MS = 30_000
 
 def command_config(call_timeout_ms: int = CALL_TIMEOUT_MS) -> ClientConfig:
     """The settings of commands that send requests as an Admin."""
-    return ClientConfig(
-        client_id=CLIENT_ID,
-        call_timeout_ms=call_timeout_ms,
-        request_timeout_ms=REQUEST_TIMEOUT_MS,
-        connect_timeout_ms=CONNECT_TIMEOUT_MS,
+    return with_given(
+        ClientConfig(
+            client_id=CLIENT_ID,
+            call_timeout_ms=call_timeout_ms,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+        )
     )
 
 
 def producer_config(acks: Acks, compression: Compression) -> ProducerConfig:
     """The settings of ``ottla produce``."""
-    return ProducerConfig(
-        client_id=CLIENT_ID,
-        acks=acks,
-        compression=compression,
-        call_timeout_ms=CALL_TIMEOUT_MS,
-        request_timeout_ms=REQUEST_TIMEOUT_MS,
-        connect_timeout_ms=CONNECT_TIMEOUT_MS,
-        delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
-        delivery_waits_for_progress=True,
+    return with_given(
+        ProducerConfig(
+            client_id=CLIENT_ID,
+            acks=acks,
+            compression=compression,
+            call_timeout_ms=CALL_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            delivery_waits_for_progress=True,
+        )
     )
 
 
@@ -56,29 +61,33 @@ def perf_producer_config(
 ) -> ProducerConfig:
     """The settings of ``ottla perf``, from the options that its verbs have."""
     linger: float = getattr(arguments, "linger", 5) if linger_ms is None else linger_ms
-    return ProducerConfig(
-        client_id=CLIENT_ID,
-        acks=ACKS[getattr(arguments, "acks", "all")],
-        compression=getattr(arguments, "compression", "none"),
-        linger_ms=linger,
-        batch_bytes=getattr(arguments, "batch_bytes", 64 * 1024),
-        call_timeout_ms=CALL_TIMEOUT_MS,
-        request_timeout_ms=REQUEST_TIMEOUT_MS,
-        connect_timeout_ms=CONNECT_TIMEOUT_MS,
-        delivery_timeout_ms=DELIVERY_TIMEOUT_MS + linger,
+    return with_given(
+        ProducerConfig(
+            client_id=CLIENT_ID,
+            acks=ACKS[getattr(arguments, "acks", "all")],
+            compression=getattr(arguments, "compression", "none"),
+            linger_ms=linger,
+            batch_bytes=getattr(arguments, "batch_bytes", 64 * 1024),
+            call_timeout_ms=CALL_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS + linger,
+        )
     )
 
 
 def consumer_config(*, read_committed: bool) -> ConsumerConfig:
     """The settings of ``ottla consume``, which looks up its positions itself; a reset only happens
     if retention has overtaken it."""
-    return ConsumerConfig(
-        client_id=CLIENT_ID,
-        offset_reset="earliest",
-        isolation=Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED,
-        call_timeout_ms=CALL_TIMEOUT_MS,
-        request_timeout_ms=REQUEST_TIMEOUT_MS,
-        connect_timeout_ms=CONNECT_TIMEOUT_MS,
+    return with_given(
+        ConsumerConfig(
+            client_id=CLIENT_ID,
+            offset_reset="earliest",
+            isolation=Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED,
+            call_timeout_ms=CALL_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+        )
     )
 
 
@@ -94,12 +103,14 @@ def member_config(arguments: argparse.Namespace, reset: OffsetReset) -> Consumer
 
 def first_batch_config() -> ConsumerConfig:
     """The settings for reading one batch, with as little as possible of what follows it."""
-    return ConsumerConfig(
-        client_id=CLIENT_ID,
-        offset_reset="none",
-        partition_bytes_max=1,
-        fetch_bytes_max=1,
-        call_timeout_ms=CALL_TIMEOUT_MS,
-        request_timeout_ms=REQUEST_TIMEOUT_MS,
-        connect_timeout_ms=CONNECT_TIMEOUT_MS,
+    return with_given(
+        ConsumerConfig(
+            client_id=CLIENT_ID,
+            offset_reset="none",
+            partition_bytes_max=1,
+            fetch_bytes_max=1,
+            call_timeout_ms=CALL_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+        )
     )

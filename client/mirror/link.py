@@ -13,9 +13,10 @@ from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.notebook import make_topic, read_notes
 from ottla.client.mirror.report import MirrorProgress
 from ottla.client.mirror.session import Clients, MirrorSession, Purpose
+from ottla.client.mirror.settings import CLIENT_ID, admin_config
 from ottla.client.mirror.topics import Copied, TopicSync, certain
 from ottla.client.producer import Producer
-from ottla.client.settings.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
+from ottla.client.settings.config import ConsumerConfig, Isolation, ProducerConfig
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CLIENT_ID = "ottla-mirror"
 BACKOFF = Backoff(500, 30_000)
 FENCING = (
     ErrorCode.PRODUCER_FENCED,
@@ -121,17 +121,20 @@ class MirrorLink:
     async def _session(self) -> None:
         """Run one session with new clients. Raises ClientError."""
         settings, environment = self._settings, self._environment
-        config = ClientConfig(client_id=CLIENT_ID)
         async with AsyncExitStack() as stack:
             source = await stack.enter_async_context(
-                Admin(self.source.bootstrap, config, environment)
+                Admin(self.source.bootstrap, admin_config(self.source), environment)
             )
-            target = await stack.enter_async_context(Admin(settings.target, config, environment))
+            target = await stack.enter_async_context(
+                Admin(settings.target, admin_config(settings), environment)
+            )
             marks = await self._identify(source, target)
             await make_topic(target, settings.replication_factor)
             from_target = {
                 note.target_topic
-                for note in await read_notes(self.source.bootstrap, environment)
+                for note in await read_notes(
+                    self.source.bootstrap, environment, self.source.properties
+                )
                 if note.cluster_id == marks.target_id
             }
             topics = TopicSync(settings, self.source, target, from_target)
@@ -202,7 +205,7 @@ class MirrorLink:
             compression=settings.compression,
             memory_bytes_max=MEMORY_BYTES_MAX,
             request_bytes_max=RECORD_BYTES_MAX,
-        )
+        ).with_properties(settings.properties, ignore_others=True)
         return Producer(settings.target, config, self._environment)
 
     def _reader(self) -> Consumer[bytes, bytes]:
@@ -217,7 +220,7 @@ class MirrorLink:
             metadata_max_age_ms=self._settings.refresh_ms,
             session_timeout_ms=self._settings.session_timeout_ms,
             heartbeat_interval_ms=min(3_000, self._settings.session_timeout_ms // 3),
-        )
+        ).with_properties(self.source.properties, ignore_others=True)
         return Consumer(self.source.bootstrap, config, self._environment)
 
 

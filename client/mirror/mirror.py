@@ -16,6 +16,7 @@ from ottla.client.admin import Admin
 from ottla.client.mirror.groups import CARRIED, carry_over, wanted_groups
 from ottla.client.mirror.link import MirrorLink
 from ottla.client.mirror.notebook import read_notes
+from ottla.client.mirror.settings import admin_config
 from ottla.client.mirror.translation import Notes
 from ottla.client.process.environment import Environment, real_environment
 from ottla.wire.errors import ClientError
@@ -101,10 +102,12 @@ class Mirror:
 
     async def _carry(self, source: MirrorSource) -> None:
         settings, environment = self._settings, self._environment
-        notes = Notes.of(source.alias, await read_notes(settings.target, environment))
+        notes = Notes.of(
+            source.alias, await read_notes(settings.target, environment, settings.properties)
+        )
         async with (
-            Admin(source.bootstrap, environment=environment) as from_admin,
-            Admin(settings.target, environment=environment) as to_admin,
+            Admin(source.bootstrap, admin_config(source), environment) as from_admin,
+            Admin(settings.target, admin_config(settings), environment) as to_admin,
         ):
             groups = await wanted_groups(from_admin, settings.sync_groups)
             # Our own group's positions are of no use on the target.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ottla.client.administration.topic_requests import NewTopic
@@ -15,6 +16,8 @@ from ottla.protocol.ids import TopicPartition
 from ottla.wire.errors import RequestRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ottla.client.admin import Admin
     from ottla.client.process.environment import Environment
 
@@ -26,6 +29,7 @@ CONFIGS = {
     "segment.bytes": str(8 * 1024 * 1024),
 }
 POLL_MS = 500.0
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
 async def make_topic(admin: Admin, replication_factor: int) -> None:
@@ -37,11 +41,16 @@ async def make_topic(admin: Admin, replication_factor: int) -> None:
             raise
 
 
-async def read_notes(bootstrap: str, environment: Environment) -> list[OffsetNote]:
+async def read_notes(
+    bootstrap: str, environment: Environment, properties: Mapping[str, str] = NO_PROPERTIES
+) -> list[OffsetNote]:
     """All notes of a cluster, oldest first; empty if nothing was ever copied to it.
 
-    Raises ClientError; a retriable one while too few brokers agree on the topic's id."""
-    config = ConsumerConfig(offset_reset="earliest", isolation=Isolation.READ_COMMITTED)
+    ``properties``: settings of the client by Kafka's names. Raises ClientError; a retriable one
+    while too few brokers agree on the topic's id."""
+    config = ConsumerConfig(
+        offset_reset="earliest", isolation=Isolation.READ_COMMITTED
+    ).with_properties(properties, ignore_others=True)
     found: list[OffsetNote] = []
     async with Consumer(bootstrap, config, environment) as consumer:
         try:

@@ -240,7 +240,9 @@ class MirrorSession(RebalanceListener):
             logger.info("%s does not show the mirror's progress: %s", self._source.alias, error)
 
     async def _read_notes(self) -> None:
-        for note in await read_notes(self._settings.target, self._environment):
+        for note in await read_notes(
+            self._settings.target, self._environment, self._settings.properties
+        ):
             if note.source == self._source.alias:
                 self._notes.take(note)
 

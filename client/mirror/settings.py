@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, get_args
 
-from ottla.client.settings.config import Compression, parse_addresses
+from ottla.client.settings.config import (
+    ClientConfig,
+    Compression,
+    ConsumerConfig,
+    ProducerConfig,
+    parse_addresses,
+)
 from ottla.client.settings.spelling import one_of, suggestion
 from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+CLIENT_ID = "ottla-mirror"
 SAME_NAME = "{topic}"
 # Names of mirrors and sources: the characters that names of topics and groups both allow.
 ALIAS = re.compile(r"[A-Za-z0-9_-]+")
@@ -21,18 +29,20 @@ ALIAS = re.compile(r"[A-Za-z0-9_-]+")
 class MirrorSource:
     """One cluster to read. ``topics`` are names, or regular expressions that begin with ``^``;
     ``exclude`` removes from them. ``rename`` forms the target's name from ``{topic}`` and
-    ``{source}``. Raises ValueError."""
+    ``{source}``. ``properties`` are settings of the clients by Kafka's names. Raises ValueError."""
 
     alias: str
     bootstrap: str
     topics: tuple[str, ...]
     exclude: tuple[str, ...] = ()
     rename: str = SAME_NAME
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not ALIAS.fullmatch(self.alias):
             raise ValueError(f"a source is named by letters, digits, _ and -, not {self.alias!r}")
         parse_addresses(self.bootstrap)
+        _check_properties(f"source.{self.alias}.", self.properties)
         if not self.topics:
             raise ValueError(f"source {self.alias!r} has no topics: name some, or all with '^'")
         for one in (*self.topics, *self.exclude):
@@ -51,7 +61,8 @@ class MirrorSettings:
     A restarted mirror resumes by ``name``. ``mark`` adds a header with the source to every record.
     ``grow`` adds partitions to a target topic if a source has more. ``sync_groups`` are names or
     ``^`` patterns of groups whose positions are copied to the target. After ``session_timeout_ms``
-    another process of the same name takes over from one that died."""
+    another process of the same name takes over from one that died. ``properties`` are settings of
+    the clients of the target, by Kafka's names."""
 
     target: str
     sources: tuple[MirrorSource, ...]
@@ -66,9 +77,11 @@ class MirrorSettings:
     report_ms: float = 10_000
     commit_ms: float = 5_000
     session_timeout_ms: int = 45_000
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         parse_addresses(self.target)
+        _check_properties("", self.properties)
         if not ALIAS.fullmatch(self.name):
             raise ValueError(f"a mirror is named by letters, digits, _ and -, not {self.name!r}")
         if not self.sources:
@@ -88,6 +101,20 @@ class MirrorSettings:
         """The consumer group that reads that source; with ``exactly_once`` also the group on the
         target that keeps the positions."""
         return f"{self.name}.{source.alias}"
+
+
+def _check_properties(where: str, properties: Mapping[str, str]) -> None:
+    try:
+        for config in (ProducerConfig(), ConsumerConfig()):
+            config.with_properties(properties, ignore_others=True)
+    except ValueError as error:
+        raise ValueError(f"{where}properties: {error}") from error
+
+
+def admin_config(cluster: MirrorSource | MirrorSettings) -> ClientConfig:
+    """The settings of a mirror's Admin for a source, or for the target."""
+    config = ClientConfig(client_id=CLIENT_ID)
+    return config.with_properties(cluster.properties, ignore_others=True)
 
 
 def _check_pattern(text: str) -> None:
@@ -121,6 +148,7 @@ TOP_KEYS: dict[str, type | tuple[type, ...]] = {
     "report_ms": (int, float),
     "commit_ms": (int, float),
     "session_timeout_ms": int,
+    "properties": dict,
     "source": dict,
 }
 SOURCE_KEYS: dict[str, type | tuple[type, ...]] = {
@@ -128,6 +156,7 @@ SOURCE_KEYS: dict[str, type | tuple[type, ...]] = {
     "topics": list,
     "exclude": list,
     "rename": str,
+    "properties": dict,
 }
 
 

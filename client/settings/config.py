@@ -6,7 +6,8 @@ refused when the object is created.
 
 from __future__ import annotations
 
-from dataclasses import field
+import warnings
+from dataclasses import field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -82,12 +83,35 @@ class ClientConfig(ConnectionConfig):
         Raises:
             ValueError: A name is unknown (the message names the nearest one) or a value is invalid.
         """
-        changes = fields_from(cls, properties)
-        if "isolation" in changes:
-            name = changes["isolation"]
-            one_of("isolation.level", name, [level.name.lower() for level in Isolation])
-            changes["isolation"] = Isolation[name.upper()]
-        return cls(**changes)
+        return cls(**_changes(cls, properties))
+
+    def with_properties(self, properties: Properties, *, ignore_others: bool = False) -> Self:
+        """The same settings, except for those that are given by Kafka's names.
+
+        Args:
+            properties: Values by Kafka's names, as for ``from_properties``.
+            ignore_others: Whether to ignore settings that have no effect on this kind of client,
+                as in a file that serves all kinds; by default each is warned of.
+
+        Returns:
+            The settings.
+
+        Raises:
+            ValueError: A name is unknown (the message names the nearest one) or a value is invalid.
+        """
+        with warnings.catch_warnings():
+            if ignore_others:
+                warnings.simplefilter("ignore")
+            return replace(self, **_changes(type(self), properties))
+
+
+def _changes(kind: type[ClientConfig], properties: Properties) -> dict[str, Any]:
+    changes = fields_from(kind, properties)
+    if "isolation" in changes:
+        name = changes["isolation"]
+        one_of("isolation.level", name, [level.name.lower() for level in Isolation])
+        changes["isolation"] = Isolation[name.upper()]
+    return changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

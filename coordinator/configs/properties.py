@@ -5,15 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from ottla.protocol import properties
 
-_BLANK = " \t\f"
-_LINE_ENDS = re.compile(r"\r\n|\r|\n")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.|$)", re.DOTALL)
-_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-# Key, then the separator: blanks around at most one = or :.
-_KEY = re.compile(r"((?:[^\\ \t\f=:]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class ConfigError(Exception):
@@ -28,44 +23,10 @@ def parse_properties(text: str) -> dict[str, str]:
     """The settings in Java's properties format; of a name given twice the last value counts.
 
     Raises ConfigError for an escape that is none."""
-    settings: dict[str, str] = {}
-    for line in _logical_lines(text):
-        match = _KEY.match(line)
-        assert match is not None
-        settings[_unescape(match[1])] = _unescape(line[match.end() :])
-    return settings
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones, continued ones joined."""
-    pending: str | None = None
-    for natural in _LINE_ENDS.split(text):
-        line = natural.lstrip(_BLANK)
-        if pending is None and (not line or line[0] in "#!"):
-            continue
-        line = (pending or "") + line
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:
-            # The line end is escaped, and so is the next line's indentation.
-            pending = line[:-1]
-        else:
-            pending = None
-            yield line
-    if pending is not None:
-        yield pending
-
-
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_unescape_one, text) if "\\" in text else text
-
-
-def _unescape_one(match: re.Match[str]) -> str:
-    escaped = match[1]
-    if escaped == "u":
-        raise ConfigError(f"malformed \\uxxxx escape in {match.string!r}")
-    if len(escaped) > 1:
-        return chr(int(escaped[1:], 16))
-    return _CONTROL.get(escaped, escaped)
+    try:
+        return properties.parse_properties(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 _PREFIX = "KAFKA_"

@@ -87,8 +87,8 @@ client.cli.transactions: client client.administration client.cli client.fetching
     client.settings wire
 client.cli.records: client client.administration client.cli client.cli.cluster client.fetching
     client.group client.records client.settings wire
-client.spark.jobs: client.administration client.cli.parsers client.cluster client.settings
-    client.spark client.sync wire
+client.spark.jobs: client.administration client.cli client.cli.parsers client.cluster
+    client.settings client.spark client.sync wire
 broker:
 broker.engine:
 broker.policy:

@@ -11,6 +11,7 @@ from ottla.client.cli.arguments import (
     one_partition,
     positive,
     replica_count,
+    setting,
 )
 
 ALIAS_HELP = "what the mirror calls the source"
@@ -65,10 +66,24 @@ def parser() -> Parser:
         required=True,
         help="the source where the groups stand, named as in the mirror",
     )
+    _add_source_config(groups)
     groups.add_argument(
         "--dry-run", action="store_true", help="show the changes without making them"
     )
     return made
+
+
+def _add_source_config(verb: Parser) -> None:
+    verb.add_argument(
+        "--from-config",
+        dest="source_configs",
+        metavar="ALIAS=FILE",
+        type=checked(setting),
+        action="append",
+        default=[],
+        help="a properties file with settings for the clients of that source; --command-config is "
+        "for those of the target",
+    )
 
 
 def _add_run(run: Parser) -> None:
@@ -88,6 +103,7 @@ def _add_run(run: Parser) -> None:
         default=[],
         help="a cluster to copy from, and what to call it; may be given several times",
     )
+    _add_source_config(run)
     run.add_argument("--file", metavar="FILE", help="take everything from this file, in TOML")
     run.add_argument(
         "-x",

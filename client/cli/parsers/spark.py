@@ -22,7 +22,7 @@ def parser() -> Parser:
         epilog="example: ottla spark load --topics orders --to /data/orders",
         allow_abbrev=False,
     )
-    verb = add_verbs(made)
+    verb = add_verbs(made, has_property=False)
     _add_load(
         verb(
             "load",

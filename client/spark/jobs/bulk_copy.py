@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.cli.connection import with_given
+from ottla.client.settings.config import ClientConfig
 from ottla.client.spark.jobs.errors import JobRefused
 from ottla.client.spark.jobs.running import Job, run_as
 from ottla.client.spark.jobs.session import (
@@ -43,12 +45,12 @@ def new_names(topics: list[str], pattern: str) -> dict[str, str]:
 
 def make_topics(source: str, target: str, names: Mapping[str, str]) -> None:
     """Create the topics on the target with the source's partition counts. Raises JobRefused."""
-    with Admin(source) as admin:
+    with Admin(source, with_given(ClientConfig())) as admin:
         source_id = admin.describe_cluster().cluster_id
         counts = {
             there: admin.describe_topic(topic).partition_count for topic, there in names.items()
         }
-    with Admin(target) as admin:
+    with Admin(target, with_given(ClientConfig())) as admin:
         # A topic copied into itself would double with each run.
         if admin.describe_cluster().cluster_id == source_id and any(
             topic == there for topic, there in names.items()

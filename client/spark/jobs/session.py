@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyspark
 from pyspark.sql import SparkSession
 
+from ottla.client.cli.connection import given
 from ottla.client.spark import OttlaDataSource
 from ottla.client.spark.jobs.errors import JobRefused
 from ottla.client.spark.options import Options
@@ -91,7 +92,7 @@ def read_options(bootstrap: str, options: Iterable[tuple[str, str]]) -> dict[str
     """The options of every read of a job. By default committed records only: aborted records must
     not reappear as rows, counts or committed records."""
     return {
-        "kafka.bootstrap.servers": bootstrap,
+        **_given_options(bootstrap),
         ISOLATION: "read_committed",
         # Spark ignores the case of names: the given option must win.
         **{ISOLATION if name.lower() == ISOLATION else name: value for name, value in options},
@@ -109,7 +110,13 @@ def check_options(arguments: argparse.Namespace, *, is_stream: bool) -> Options:
 
 def write_options(bootstrap: str) -> dict[str, str]:
     """The options of every write of a job."""
-    return {"kafka.bootstrap.servers": bootstrap}
+    return _given_options(bootstrap)
+
+
+def _given_options(bootstrap: str) -> dict[str, str]:
+    """The address and the settings of the command, by the names of the data source's options."""
+    settings = {f"kafka.{name}": value for name, value in given().items()}
+    return {**settings, "kafka.bootstrap.servers": bootstrap}
 
 
 def read(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:

@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from ottla.client.administration.topic_requests import NewTopic
-from ottla.client.settings.config import Isolation
+from ottla.client.cli.connection import with_given
+from ottla.client.settings.config import ClientConfig, Isolation
 from ottla.client.spark.jobs.errors import JobRefused
 from ottla.client.spark.jobs.session import check_options
 from ottla.client.sync.admin import Admin
@@ -24,7 +25,7 @@ END_TIME = -1
 
 def views_of(bootstrap: str, topics: Iterable[str]) -> dict[str, TopicView]:
     """Describe the topics. Raises RequestRefused for one that does not exist."""
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, with_given(ClientConfig())) as admin:
         return {topic: admin.describe_topic(topic) for topic in topics}
 
 
@@ -52,7 +53,7 @@ def have_topic(bootstrap: str, name: str, like: Iterable[str]) -> bool:
     """Create the topic unless it exists, with as many partitions as the largest of the others.
     Returns whether it was created. Raises RequestRefused, also if one of the others does not
     exist."""
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, with_given(ClientConfig())) as admin:
         counts = [admin.describe_topic(topic).partition_count for topic in like]
         if any(view.name == name for view in admin.list_topics()):
             return False
@@ -69,7 +70,7 @@ def offsets_at_times(
     ClientError."""
     if not times:
         return {}
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, with_given(ClientConfig())) as admin:
         found = admin.list_offsets(times, isolation)
         late = [
             where

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ottla.client.cli.arguments import Parser, add_client_options
 from ottla.verbs import VERBS, load
 from tests.tidy.tree import ROOT
 
@@ -20,13 +21,12 @@ BEGIN = "<!-- from here on written from the parsers -->\n"
 OPERANDS = {
     "GROUP": "the consumer group, or groups",
     "NAME": "names",
+    "PROFILE": "the profile",
     "NAME=LEVEL": "a feature and its new level",
     "TOPIC": "the topic, or topics",
     "TOPIC:PARTITION": "a partition",
     "TRANSACTIONAL-ID": "the transactional ids",
 }
-# Described once, for all verbs.
-COMMON = ("--help", "--bootstrap", "--format", "--json")
 
 
 def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -43,7 +43,15 @@ def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 
 def arguments_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """Arguments that belong to this command alone."""
-    return [one for one in parser._actions if not set(one.option_strings) & set(COMMON)]
+    common = _common()
+    return [one for one in parser._actions if (*one.option_strings, one.help) not in common]
+
+
+def _common() -> set[tuple[str | None, ...]]:
+    """Options that are described once, for all verbs."""
+    parser = Parser()
+    add_client_options(parser)
+    return {(*action.option_strings, action.help) for action in parser._actions}
 
 
 def shown(action: argparse.Action) -> str:
