@@ -13,8 +13,7 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ottla.protocol.at_first_use import AtFirstUse
-from ottla.protocol.constructors import constructor
+from ottla.protocol.constructors import AtFirstUse, constructor
 from ottla.protocol.field_declarations import Declared, declared_fields
 
 if TYPE_CHECKING:

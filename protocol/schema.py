@@ -13,8 +13,7 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, dataclass_transform
 
-from ottla.protocol.at_first_use import AtFirstUse
-from ottla.protocol.constructors import FRESH, constructor
+from ottla.protocol.constructors import FRESH, AtFirstUse, constructor
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.named_tuples import NamedTuple

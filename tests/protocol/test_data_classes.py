@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.protocol import data_classes
-from ottla.protocol.at_first_use import AtFirstUse
+from ottla.protocol.constructors import AtFirstUse
 from tests.protocol.data_class_samples import DECLARATIONS, PLAIN, changing, frozen
 
 if TYPE_CHECKING:
