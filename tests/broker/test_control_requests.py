@@ -159,10 +159,13 @@ async def test_an_order_that_makes_no_sense_is_refused_and_harms_nobody(
 
 
 @pytest.mark.requirement("NET-34")
-async def test_a_stopped_replica_fetches_no_more_and_a_deleted_one_leaves_no_directory() -> None:
+async def test_a_stopped_replica_fetches_no_more_and_a_deleted_one_leaves_no_directory(
+    tmp_path: Path,
+) -> None:
     """A replica that kept fetching would fill a disk that the operator wanted to free."""
-    disk = MemoryDisk()
-    async with running_cluster(3, disk=disk) as cluster:
+    offload = RealOffload(2)
+    settings = {"log.dirs": str(tmp_path)}
+    async with running_cluster(3, settings, RealDisk(offload)) as cluster:
         await with_topic(cluster)
         leaders = {cluster[1].metadata.leader_of("t", index)[0] for index in (0, 1)}
         (follower,) = set(REPLICAS) - leaders
@@ -175,7 +178,7 @@ async def test_a_stopped_replica_fetches_no_more_and_a_deleted_one_leaves_no_dir
             **controller_of(cluster), topic_states=[StopReplicaTopicState("t", states)]
         )
         answer = await ask(cluster, follower, 3, request)
-        there = await disk.scan(f"/data/{follower}")
+        there = {one.name for one in (tmp_path / str(follower)).iterdir()}
 
         assert before == {("t", 0), ("t", 1)}
         assert [each.error_code for each in answer.partition_errors] == [0, 0]
@@ -183,6 +186,40 @@ async def test_a_stopped_replica_fetches_no_more_and_a_deleted_one_leaves_no_dir
         assert cluster[follower].partitions.find("t", 1) is None
         assert "t-0" in there
         assert "t-1" not in there
+    offload.close()
+
+
+@pytest.mark.requirement("CTL-48")
+async def test_every_broker_rejects_every_request_of_a_controller_with_an_older_epoch() -> None:
+    """Its requests may lie in sockets while its successor decides otherwise (C-01)."""
+    async with running_cluster(3) as cluster:
+        topic_id = await with_topic(cluster)
+        before = {one: cluster[one].metadata.image.topics["t"] for one in REPLICAS}
+        who = controller_of(cluster, -1)
+        roles = LeaderAndIsrTopicState("t", topic_id, [role(0, 2, 70)])
+        stopped = [StopReplicaPartitionState(0, -2, delete_partition=True)]
+        led = UpdateMetadataPartitionState(partition_index=0, leader=2, leader_epoch=70)
+        told = [UpdateMetadataTopicState("t", topic_id, [led])]
+        requests = (
+            (6, LeaderAndIsrRequest(**who, topic_states=[roles])),
+            (3, StopReplicaRequest(**who, topic_states=[StopReplicaTopicState("t", stopped)])),
+            (
+                8,
+                UpdateMetadataRequest(**who, topic_states=told, live_brokers=_living(cluster)),
+            ),
+        )
+        codes = [
+            (await ask(cluster, node_id, version, request)).error_code
+            for node_id in REPLICAS
+            for version, request in requests
+        ]
+
+        assert codes == [ErrorCode.STALE_CONTROLLER_EPOCH] * 9
+        assert {one: cluster[one].metadata.image.topics["t"] for one in REPLICAS} == before
+        for node_id in REPLICAS:
+            found = cluster[node_id].partitions.find("t", 0)
+            assert found is not None
+            assert found.leader_epoch < 70
 
 
 @pytest.mark.requirement("NET-35")

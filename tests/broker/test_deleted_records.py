@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from ottla.client.producer import Producer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_records import (
@@ -46,7 +44,6 @@ async def delete_before(
     return result
 
 
-@pytest.mark.requirement("REP-03")
 async def test_they_are_gone_from_whoever_may_lead_next(brokers: Brokers) -> None:
     """The leader dies right after its answer; its successor must not show them again."""
     await fill(brokers)

@@ -50,7 +50,7 @@ async def read(consumer: Consumer, count: int) -> list[bytes | None]:
     return found
 
 
-@pytest.mark.requirement("REP-01")
+@pytest.mark.requirement("REP-01", "CTL-29")
 async def test_without_replicas_a_dead_brokers_records_are_unavailable_and_not_lost(
     brokers: Brokers,
 ) -> None:

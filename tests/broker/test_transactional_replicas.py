@@ -95,9 +95,10 @@ async def fetched_until(brokers: Brokers, node_id: int) -> int:
         return int((await fetched(client, 0)).high_watermark)
 
 
-@pytest.mark.requirement("TXN-29", "TXN-30", "IDM-14")
+@pytest.mark.requirement("TXN-29", "TXN-30", "TXN-61", "IDM-14")
 async def test_the_next_leader_knows_what_was_aborted_open_and_committed(brokers: Brokers) -> None:
-    """By its own log alone, and so does the one after it."""
+    """By its own log alone, and so does the one after it. That all three replicas have a record
+    does not commit it: the producer that aborted it has decided."""
     await make_topic(brokers, 3)
     await write(brokers, 0, b"aborted", 1)
     await write(brokers, 0, b"committed", 2)
@@ -195,7 +196,7 @@ async def test_followers_serve_what_is_stable_and_what_to_skip() -> None:
 # ---- with the real coordinator ----
 
 
-@pytest.mark.requirement("TXN-16", "TXN-24", "TXN-29")
+@pytest.mark.requirement("TXN-16", "TXN-18", "TXN-24", "TXN-29")
 @pytest.mark.parametrize("version", [11, 12])
 async def test_partitions_of_every_broker_ask_the_coordinator_wherever_it_is(
     brokers: Brokers, version: int

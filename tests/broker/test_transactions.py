@@ -202,7 +202,7 @@ async def test_a_coordinator_that_goes_before_the_end_is_decided_loses_nothing(
     assert await decided(brokers) == [[b"x"]] * 3
 
 
-@pytest.mark.requirement("TXN-51")
+@pytest.mark.requirement("TXN-51", "TXN-55", "TXN-56")
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("committed", [True, False])
 async def test_a_coordinator_that_dies_after_the_decision_leaves_the_markers_to_the_next(
@@ -293,11 +293,12 @@ async def test_a_topic_that_is_deleted_in_the_middle_holds_up_nobody(brokers: Br
     assert await decided(brokers) == [[b"x"]] * 3
 
 
-@pytest.mark.requirement("TXN-54", "TXN-58")
+@pytest.mark.requirement("TXN-54", "TXN-57", "TXN-58")
 async def test_the_time_of_a_transaction_runs_out_also_with_the_next_coordinator(
     brokers: Brokers,
 ) -> None:
-    """Its producer is gone, and so is who counted."""
+    """Its producer seemed gone, and so is who counted. When it wakes, each of the three leaders
+    refuses its epoch."""
     session = Session(brokers)
     await session.ask("init", timeout_ms=500)
     for index in range(PARTITIONS):
@@ -306,5 +307,12 @@ async def test_the_time_of_a_transaction_runs_out_also_with_the_next_coordinator
     await fail_over(brokers)
 
     assert await decided(brokers) == [[]] * 3
+    refused = {}
+    for index in range(PARTITIONS):
+        leader = brokers.leader(TOPIC, index)
+        async with connected(brokers, leader) as client:
+            session.producer.leader = client
+            refused[index] = await session.producer.try_produce(b"late", partition=index)
+    assert refused == dict.fromkeys(range(PARTITIONS), ErrorCode.INVALID_PRODUCER_EPOCH)
     await session.ask("init")
     assert session.producer.epoch > epoch + 1

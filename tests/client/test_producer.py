@@ -55,7 +55,7 @@ async def test_every_byte_string_is_stored_as_it_is(toy: ToyCluster) -> None:
     assert [(record.key, record.value) for record in topic.partitions[0].records()] == pairs
 
 
-@pytest.mark.requirement("IDM-01", "IDM-02", "IDM-03")
+@pytest.mark.requirement("IDM-01", "IDM-02", "IDM-03", "TXN-09")
 async def test_batches_carry_a_producer_id_and_gapless_sequences_by_default(
     toy: ToyCluster,
 ) -> None:
@@ -73,6 +73,8 @@ async def test_batches_carry_a_producer_id_and_gapless_sequences_by_default(
         assert batch.base_sequence == expected
         expected += batch.record_count
     assert expected == 30
+    # Only a transactional id has a coordinator.
+    assert toy.counts()[ApiKey.FIND_COORDINATOR] == 0
 
 
 async def test_two_producers_have_two_ids(toy: ToyCluster) -> None:

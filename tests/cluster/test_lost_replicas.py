@@ -112,7 +112,9 @@ def found(cluster: RealCluster, wanted: Kept) -> Kept:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.requirement("REP-18", "REP-19", "REP-20", "REP-22", "REP-23", "REP-24", "CTL-20")
+@pytest.mark.requirement(
+    "REP-18", "REP-19", "REP-20", "REP-22", "REP-23", "REP-24", "CTL-20", "CTL-29"
+)
 def test_the_last_replica_serves_what_was_promised_and_none_is_chosen_that_lacks_it(
     tmp_path: Path,
 ) -> None:

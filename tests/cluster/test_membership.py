@@ -25,7 +25,7 @@ def everybody_knows(cluster: RealCluster, node_ids: set[int]) -> bool:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.requirement("ARC-02", "ZKT-04", "ZKT-05", "ZKT-27")
+@pytest.mark.requirement("ARC-02", "CTL-27", "ZKT-04", "ZKT-05", "ZKT-27")
 def test_a_fourth_broker_comes_and_goes_and_a_second_first_one_is_refused(tmp_path: Path) -> None:
     """Membership is decided by the brokers' own registrations, each under a unique id."""
     with (

@@ -83,7 +83,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.slow
-@pytest.mark.requirement("ZKT-03", "ZKT-04", "ZKT-12", "ZKT-13", "ZKT-23", "ZKT-27")
+@pytest.mark.requirement("ZKT-02", "ZKT-03", "ZKT-04", "ZKT-12", "ZKT-13", "ZKT-23", "ZKT-27")
+@pytest.mark.requirement("CTL-02", "CTL-03", "CTL-15", "CTL-16", "CTL-18", "REP-08")
 def test_the_next_broker_takes_over_when_the_controller_is_killed(site: Site) -> None:
     """Liveness, election and epochs by nothing but znodes that other tools know."""
     first = site.broker(1, "first").start()
@@ -92,12 +93,21 @@ def test_the_next_broker_takes_over_when_the_controller_is_killed(site: Site) ->
     cluster_id = site.read("/cluster/id")
     assert registered["endpoints"] == [f"PLAINTEXT://127.0.0.1:{first.port}"]
     assert re.fullmatch(r"\d{13}", str(registered["timestamp"]))
+    assert (registered["host"], registered["port"]) == ("127.0.0.1", first.port)
+    assert (registered["jmx_port"], registered["version"]) == (-1, 5)
+    assert site.tree.get("/brokers/ids/1")[1].ephemeralOwner != 0
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}", str(cluster_id["id"]))
     assert (site.read("/controller")["brokerid"], site.tree.get("/controller_epoch")[0]) == (
         1,
         b"1",
     )
     assert site.tree.get("/controller")[1].ephemeralOwner != 0
+
+    with Admin(f"{first.address},{second.address}") as admin:
+        admin.create_topic(NewTopic("both", 1, assignment=[[1, 2]]))
+        admin.create_topic(NewTopic("second", 1, assignment=[[2]]))
+    states = [f"/brokers/topics/{name}/partitions/0/state" for name in ("both", "second")]
+    assert [site.read(path)["isr"] for path in states] == [[1, 2], [2]]
 
     first.kill()
     seconds = site.wait_until_gone("/brokers/ids/1")
@@ -107,6 +117,14 @@ def test_the_next_broker_takes_over_when_the_controller_is_killed(site: Site) ->
         assert time.monotonic() - begin < LIMIT_SECONDS
         time.sleep(0.02)
     assert site.tree.get("/controller_epoch")[0] == b"2"
+    while site.read(states[0])["leader"] != 2:
+        assert time.monotonic() - begin < LIMIT_SECONDS
+        time.sleep(0.02)
+    found = [site.read(path) for path in states]
+    assert [(one["leader"], one["leader_epoch"], one["isr"]) for one in found] == [
+        (2, 1, [2]),
+        (2, 0, [2]),
+    ]
 
     assert second.stop() == 0
     assert site.tree.get_children("/brokers/ids") == [], "a clean stop does not wait for a timeout"

@@ -198,7 +198,7 @@ async def test_the_wish_of_a_tool_to_delete_a_topic_is_granted() -> None:
     await node.stop()
 
 
-@pytest.mark.requirement("CTL-07")
+@pytest.mark.requirement("CTL-07", "CTL-26")
 async def test_forbidden_deletions_are_recorded_only() -> None:
     """Nothing watches for them, and nothing is lost."""
     node = await open_node(TestDisk(), settings=ControllerSettings(delete_topic_enable=False))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from ottla.broker.administration.cluster_admin import TopicSpec
@@ -58,7 +60,52 @@ async def test_everything_is_watched_before_the_world_is_read() -> None:
     assert paths.state("t", 0) not in session.watched
 
 
-@pytest.mark.requirement("CTL-09", "CTL-10", "CTL-11")
+@pytest.mark.requirement("CTL-07")
+@pytest.mark.parametrize("is_enabled", [True, False])
+async def test_deletions_are_watched_only_where_they_are_allowed(is_enabled: bool) -> None:
+    """A controller that may not delete need not hear of wishes."""
+    cluster = await failed_over(ControllerSettings(delete_topic_enable=is_enabled))
+    session = cluster.session(controller_session(cluster))
+
+    assert (paths.DELETE_TOPICS in session.watched) == is_enabled
+    assert paths.TOPICS in session.watched
+
+
+@pytest.mark.requirement("CTL-10")
+async def test_states_change_only_after_the_new_controller_has_read_the_tree(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A decision on half an image would elect a replica that the other half rules out."""
+    cluster = await open_cluster(1, 2, 3)
+    await cluster.create(TopicSpec("t", assignment={0: [1, 2, 3]}))
+    await cluster.kill(1)
+    has_read: list[bool] = []
+
+    def look(_record: logging.LogRecord) -> bool:
+        sessions = [one for flaky in cluster.flaky.values() for one in flaky.sessions]
+        has_read.append(any(paths.state("t", 0) in one.read for one in sessions))
+        return True
+
+    for flaky in cluster.flaky.values():
+        for session in flaky.sessions:
+            session.read.clear()
+    logger = logging.getLogger("ottla.state_change")
+    logger.addFilter(look)
+    with caplog.at_level(logging.DEBUG, "ottla.state_change"):
+        await cluster.expire(1)
+        before = caplog.text
+        other = ({2, 3} - {controller_session(cluster)}).pop()
+        await cluster.kill(other)
+        await cluster.expire(other)
+    logger.removeFilter(look)
+
+    assert "t-0: OnlinePartition -> OnlinePartition" in before
+    assert f"t-0 on broker {other}: OnlineReplica -> OfflineReplica" in caplog.text
+    assert has_read
+    assert all(has_read)
+
+
+@pytest.mark.requirement("CTL-09", "CTL-11")
 async def test_a_new_controller_knows_what_the_store_says_and_reports_itself() -> None:
     """It decides on its image; whatever is missing there, it will not look after."""
     cluster = await failed_over()

@@ -28,7 +28,7 @@ async def test_a_followers_fetch_says_what_it_has_and_raises_the_watermark() -> 
         assert (after_one, site.high_watermark, answer.high_watermark) == (0, 40, 40)
 
 
-@pytest.mark.requirement("REP-15", "NET-21")
+@pytest.mark.requirement("REP-15", "NET-18", "NET-21")
 async def test_followers_read_to_the_log_end_and_consumers_to_the_watermark() -> None:
     """A consumer must not see what could vanish."""
     async with replicated() as site:

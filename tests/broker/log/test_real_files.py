@@ -78,7 +78,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made.offload.close()
 
 
-@pytest.mark.requirement("LOG-10", "LOG-11")
+@pytest.mark.requirement("LOG-10")
 async def test_the_page_cache_outlives_a_killed_process(tmp_path: Path) -> None:
     """The next broker serves recent data without touching the disk, and finds all of it."""
     assert write_and_die(tmp_path) == 9
@@ -175,8 +175,7 @@ async def test_a_long_scan_does_not_make_appends_wait(site: Site) -> None:
     for _ in range(20):
         # Other work on the machine may spoil some attempts, not twenty.
         alone, beside = append_times(-1), append_times(0)
-        # Below half a millisecond the processor's cache was shared: the append has not waited.
-        if beside[2970] <= max(2 * alone[2970], 0.000_5):
+        if beside[2970] <= 2 * alone[2970]:
             return
     pytest.fail(f"p99 alone {alone[2970]:.6f} s, beside a scan {beside[2970]:.6f} s")
 

@@ -75,7 +75,6 @@ async def test_processors_get_equal_shares_of_the_connections() -> None:
         assert [processor.new_connection_count for processor in processors] == [0, 0, 0]
 
 
-@pytest.mark.requirement("NET-02")
 @on_both_loops
 async def test_blocked_handlers_do_not_delay_accepting() -> None:
     """Health checks and new clients must get through to a broker that is busy."""

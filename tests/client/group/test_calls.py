@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["groups_cluster", "site"]
 
 
-@pytest.mark.requirement("CON-22")
+@pytest.mark.requirement("CON-22", "LOG-15")
 @pytest.mark.parametrize(("reset", "expected"), [("earliest", b"0"), ("latest", b"3")])
 async def test_a_group_without_a_position_starts_where_its_policy_says(
     site: Site, reset: str, expected: bytes

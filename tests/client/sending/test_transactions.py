@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # The ordinary way.
 
 
-@pytest.mark.requirement("TXN-08", "TXN-18", "TXN-22", "TXN-28", "TXN-29")
+@pytest.mark.requirement("TXN-08", "TXN-22", "TXN-28", "TXN-29")
 async def test_records_and_offsets_of_a_transaction_are_committed_together(
     cluster: ToyCluster,
 ) -> None:

@@ -54,7 +54,7 @@ async def values(broker: str, isolation: Isolation, *partitions: TopicPartition)
     return found
 
 
-@pytest.mark.requirement("TXN-01", "TXN-12", "TXN-28", "TXN-29", "TXN-30", "TXN-61")
+@pytest.mark.requirement("TXN-01", "TXN-12", "TXN-28", "TXN-29", "TXN-30")
 async def test_what_is_committed_is_seen_and_nothing_else(broker: str, admin: Admin) -> None:
     """By readers of committed records; others see everything but markers."""
     await admin.create_topic(NewTopic("tx-seen", 2))

@@ -38,7 +38,7 @@ def three(settings: ControllerSettings | None = None) -> Scene:
     return scene
 
 
-@pytest.mark.requirement("CTL-12", "CTL-27")
+@pytest.mark.requirement("CTL-12")
 def test_a_controller_begins_by_telling_everybody_everything() -> None:
     """A broker that missed a change while there was no controller must catch up (C-13, C-21)."""
     scene = three()
@@ -96,7 +96,7 @@ def test_the_death_of_a_broker_moves_its_leaderships() -> None:
     assert update.topic_states[0].partition_states[0].offline_replicas == [1]
 
 
-@pytest.mark.requirement("CTL-29")
+@pytest.mark.requirement("CTL-27", "CTL-29")
 def test_a_broker_that_comes_back_is_told_everything_and_leads_again() -> None:
     """Offline partitions whose replica returned come online."""
     scene = Scene(broker(1), broker(2))

@@ -36,7 +36,7 @@ def test_the_next_coordinator_repeats_all_markers(is_commit: bool, api_version: 
     assert other.state is COMPLETE[is_commit]
 
 
-@pytest.mark.requirement("TXN-51")
+@pytest.mark.requirement("TXN-25", "TXN-51")
 def test_a_coordinator_that_dies_before_the_end_is_written_is_followed_by_one_that_does() -> None:
     """All partitions have their markers, and get them again."""
     scene = decided()

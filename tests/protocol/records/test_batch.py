@@ -86,6 +86,19 @@ def test_each_attribute_bit_means_one_thing(attributes: int, name: str) -> None:
     assert {name} == {other for other in names if getattr(batch, other)}
 
 
+@pytest.mark.requirement("FMT-23")
+@pytest.mark.parametrize(
+    ("bits", "codec"),
+    [(0, Codec.NONE), (1, Codec.GZIP), (2, Codec.SNAPPY), (3, Codec.LZ4), (4, Codec.ZSTD)],
+)
+def test_the_lowest_bits_name_the_codec_and_the_highest_are_zero(bits: int, codec: Codec) -> None:
+    """Every client decompresses by these numbers."""
+    options = BatchOptions(codec=codec, producer_id=7, base_sequence=0, is_transactional=True)
+    batch = parse_batch(encode_batch([(7, b"k", b"v" * 500, ())], options))
+
+    assert (batch.codec, batch.attributes) == (codec, bits | 0x10)
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_codec_is_in_the_three_low_bits(codec: Codec) -> None:
     """The codec decides who must be able to read the payload (KIP-110 for zstd)."""

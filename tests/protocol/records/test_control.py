@@ -16,6 +16,7 @@ from ottla.protocol.records.control import (
     read_control_type,
     read_marker,
 )
+from ottla.protocol.records.record import read_records
 from tests.protocol.records.samples import COMMIT_MARKER, FIRST_TIMESTAMP, code_of
 
 
@@ -35,6 +36,11 @@ def test_commit_marker_vector() -> None:
     assert (batch.base_sequence, batch.last_sequence, batch.record_count) == (-1, -1, 1)
     assert batch.next_offset == 101
     assert read_marker(batch) == marker
+    aborted = encode_marker(marker._replace(control_type=ControlType.ABORT), FIRST_TIMESTAMP)
+    keys = [
+        record.key for one in (COMMIT_MARKER, aborted) for record in read_records(parse_batch(one))
+    ]
+    assert keys == [bytes.fromhex("00000001"), bytes.fromhex("00000000")]
 
 
 @pytest.mark.parametrize("control_type", ControlType)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -16,8 +16,17 @@ from tests.support.tracing import can_trace
 if TYPE_CHECKING:
     from pathlib import Path
 
-CALLS = "trace=fsync,fdatasync,sync_file_range,msync,sync,syncfs"
+CALLS = "trace=write,writev,fsync,fdatasync,sync_file_range,msync,sync,syncfs"
 FLUSHED_WITHIN_S = 60.0
+# When strace sees a call, and when the call has come to its end, is up to the machine.
+SCHEDULING_S = 1.0
+
+
+class Call(NamedTuple):
+    """A system call of the broker: when it began, and whether it wrote or flushed."""
+
+    at_s: float
+    is_write: bool
 
 
 class Traced:
@@ -25,7 +34,7 @@ class Traced:
 
     def __init__(self, folder: Path) -> None:
         self._trace = folder / "trace"
-        launcher = ("strace", "-D", "-f", "-y", "-e", CALLS, "-o", str(self._trace))
+        launcher = ("strace", "-D", "-f", "-ttt", "-y", "-e", CALLS, "-o", str(self._trace))
         self.broker = BrokerProcess(folder / "data", launcher=launcher)
 
     def client(self) -> RawClient:
@@ -34,9 +43,13 @@ class Traced:
 
     def flushes(self, topic: str) -> int:
         """Of the data of the topic, or of everything at once."""
-        lines = self._trace.read_text().splitlines()
-        data = re.compile(rf"/{topic}-0/\d+\.log>|\bsync\(|\bsyncfs\(")
-        return sum(data.search(line) is not None for line in lines)
+        return sum(not call.is_write for call in self.calls(topic))
+
+    def calls(self, topic: str) -> list[Call]:
+        """Writes to the data of the topic, and flushes, in the order in which they began."""
+        data = re.compile(rf" ([\d.]+) (\w+(?=\(\d+<\S*/{topic}-0/\d+\.log>)|sync(?:fs)?(?=\())")
+        found = map(data.search, self._trace.read_text().splitlines())
+        return [Call(float(one[1]), one[2].startswith("write")) for one in found if one]
 
 
 @pytest.mark.skipif(not can_trace(), reason="strace is missing or may not trace here")
@@ -63,3 +76,38 @@ async def test_nothing_is_forced_to_the_disk_unless_a_topic_asks_for_it(tmp_path
     assert counts["default"] == 0
     assert counts["counted"] == 3
     assert counts["timed"] >= 1
+
+
+@pytest.mark.skipif(not can_trace(), reason="strace is missing or may not trace here")
+@pytest.mark.requirement("LOG-06", "LOG-07")
+async def test_files_are_flushed_after_so_many_records_and_so_many_seconds(tmp_path: Path) -> None:
+    """flush.messages=100 bounds how many records a power cut may take, and flush.ms=1000 for how
+    long one may wait for its flush. Later records do not put it off."""
+    traced = Traced(tmp_path)
+    with traced.broker:
+        async with traced.client() as client:
+            await create(client, "counted", flush_messages="100")
+            await create(client, "timed", flush_ms="1000")
+            for number in range(250):
+                await produced(client, batch(b"%d" % number), acks=1, topic="counted")
+            async with asyncio.timeout(FLUSHED_WITHIN_S):
+                while traced.flushes("timed") < 2:
+                    await produced(client, batch(b"x"), acks=1, topic="timed")
+                    await asyncio.sleep(0.05)
+    unflushed, most = 0, 0
+    for call in traced.calls("counted"):
+        unflushed = unflushed + 1 if call.is_write else 0
+        most = max(most, unflushed)
+    first_s, waits_s = None, []
+    for call in traced.calls("timed"):
+        if call.is_write and first_s is None:
+            first_s = call.at_s
+        elif not call.is_write and first_s is not None:
+            waits_s.append(call.at_s - first_s)
+            first_s = None
+
+    assert most == 100
+    assert len(waits_s) >= 2
+    # The stop of the broker flushes as well, and sooner.
+    assert max(waits_s) < 1.0 + SCHEDULING_S
+    assert waits_s[0] > 0.9

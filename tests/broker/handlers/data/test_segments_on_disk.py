@@ -65,11 +65,14 @@ async def test_only_the_newest_segment_grows_and_the_others_keep_size_and_time(
 
 
 @pytest.mark.skipif(not can_trace(), reason="strace is missing or may not trace here")
-@pytest.mark.requirement("LOG-33")
-async def test_segment_files_are_only_appended_to(tmp_path: Path) -> None:
-    """What a broker process asks the kernel for: no seek, no write at a place of its own."""
+@pytest.mark.requirement("LOG-31", "LOG-33")
+async def test_segment_files_are_only_appended_to_and_read_from_one_end_to_the_other(
+    tmp_path: Path,
+) -> None:
+    """What a broker process asks the kernel for: no seek, no write at a place of its own or to an
+    older segment, and for a consumer no step back."""
     trace = tmp_path / "trace"
-    calls = "trace=openat,write,writev,pwrite64,pwritev,pwritev2,lseek,copy_file_range"
+    calls = "trace=openat,write,writev,pwrite64,pwritev,pwritev2,lseek,copy_file_range,sendfile"
     launcher = ("strace", "-D", "-f", "-y", "-e", calls, "-o", str(trace))
     with BrokerProcess(tmp_path / "data", launcher=launcher) as broker:
         host, _, port = broker.address.rpartition(":")
@@ -85,8 +88,18 @@ async def test_segment_files_are_only_appended_to(tmp_path: Path) -> None:
 
     assert len({one.split('"')[1] for one in opened}) >= 3
     assert [one for one in opened if "O_APPEND" not in one] == []
-    assert done - {"openat"} <= {"write", "writev"}
-    assert "write" in done or "writev" in done
+    assert done - {"openat"} <= {"write", "writev", "sendfile"}
+    writes = (re.search(r" writev?\(\d+<.*/(\d+)\.log", one) for one in lines)
+    written = [found[1] for found in writes if found]
+    sent = [
+        (found[1], int(found[2]))
+        for one in lines
+        if (found := re.search(r" sendfile\(.*/(\d+)\.log>, \[(\d+)\]?", one))
+    ]
+    assert len(written) == 10
+    assert written == sorted(written)
+    assert len(sent) == 10
+    assert sent == sorted(sent)
 
 
 @pytest.mark.requirement("ARC-05", "ARC-06", "ARC-07")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
+from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.broker.testing.faulty_disk import DiskFault
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -23,24 +23,24 @@ AT_ONCE_MS = 50.0
 BLOCKED_MS = 5_000.0
 
 
-@pytest.mark.requirement("GRP-02")
-@pytest.mark.parametrize("group_id", [GROUP, "another", "a third one"])
-def test_every_broker_names_the_same_coordinator(group_id: str) -> None:
-    """Host, port and id of the leader of the group's partition, whichever broker is asked."""
+@pytest.mark.requirement("GRP-02", "TXN-09")
+@pytest.mark.parametrize("key_type", [0, 1], ids=["group", "transactional id"])
+@pytest.mark.parametrize("key", [GROUP, "another", "a third one"])
+def test_every_broker_names_the_same_coordinator(key: str, key_type: int) -> None:
+    """Host, port and id of the leader of the key's partition, whichever broker is asked."""
 
     async def story(ports: Ports) -> tuple[set[tuple[int, str, int]], tuple[int, str, int]]:
         async with virtual_cluster(ports, 3) as brokers:
             found = set()
             for node_id in (1, 2, 3):
                 async with brokers.connect(node_id) as client:
-                    request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
+                    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
                     while (one := (await client.call(4, request)).coordinators[0]).error_code:
                         assert one.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
                         await ports.clock.sleep(10)
                     found.add((one.node_id, one.host, one.port))
-            leaders = {
-                brokers[1].metadata.leader_of(OFFSETS_TOPIC, index)[0] for index in range(50)
-            }
+            topic = TRANSACTIONS_TOPIC if key_type else OFFSETS_TOPIC
+            leaders = {brokers[1].metadata.leader_of(topic, index)[0] for index in range(50)}
             assert leaders == {1, 2, 3}
             (node_id, _, _) = next(iter(found))
             address = brokers[node_id].address

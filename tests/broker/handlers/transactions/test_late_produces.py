@@ -169,7 +169,7 @@ async def test_in_version_1_a_batch_for_a_partition_outside_the_transaction_is_r
         assert (outside, inside) == (ErrorCode.TRANSACTION_ABORTABLE, NONE)
 
 
-@pytest.mark.requirement("TXN-02", "TXN-03")
+@pytest.mark.requirement("TXN-02", "TXN-03", "TXN-18")
 async def test_a_zombie_writes_nothing_once_its_successor_is_there() -> None:
     """Not even to partitions that have never seen either of them."""
     async with scene(2) as (running, writer):

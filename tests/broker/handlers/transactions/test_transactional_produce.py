@@ -47,7 +47,6 @@ async def scene(
         yield running, client, StandIn(running.broker)
 
 
-@pytest.mark.requirement("TXN-18")
 @pytest.mark.parametrize("version", [3, 8, 11, 12])
 async def test_the_first_batch_of_a_transaction_asks_and_the_others_do_not(version: int) -> None:
     """One question for each partition and transaction, whatever the version."""
@@ -237,7 +236,6 @@ async def test_a_retry_that_overtakes_the_original_is_recognised() -> None:
         assert (await fetched(client, 0)).high_watermark == 1
 
 
-@pytest.mark.requirement("ARC-18")
 async def test_a_question_holds_its_connection_and_nobody_else() -> None:
     """Batches of one connection stay in order, and more pending questions than handlers block no
     other connection."""
