@@ -41,6 +41,13 @@ if TYPE_CHECKING:
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
+# The first half of the length that a TLS alert or handshake looks like.
+TLS_BEGINS = (0x1503, 0x1603)
+NOT_PLAINTEXT = (
+    "it speaks TLS on this port: set security.protocol to SSL (and ssl.truststore.location to a "
+    "PEM file with the authority of its certificate), or use the port of a PLAINTEXT listener"
+)
+
 # One readiness event reads at most this often, so that other connections get their turn.
 READS_PER_EVENT_MAX = 8
 
@@ -85,6 +92,8 @@ class Connection:
         self._timer: Timer | None = None
         self._timer_ms = 0.0
         self._closed_because: str | None = None
+        # Whether it closed for a reason that stays: a certificate, or the wrong protocol.
+        self.was_refused = False
         self._on_close: list[Callable[[], object]] = []
         socket.on_readable(self._on_readable)
 
@@ -258,6 +267,7 @@ class Connection:
             except BlockingIOError:
                 return
             except OSError as error:
+                self.was_refused = getattr(error, "is_final", False)
                 self._end(reason_of(error), None)
                 return
             if count == 0:
@@ -270,9 +280,12 @@ class Connection:
                 self._frames.check()
             except RemoteProtocolError as error:
                 # Before version negotiation the peer is more likely no broker at all.
+                reason = f"the broker broke the protocol: {error}"
                 if isinstance(error, FrameTooLarge) and self.versions:
                     self._fail_oldest(error)
-                self._end(f"the broker broke the protocol: {error}", None)
+                elif isinstance(error, FrameTooLarge) and error.size_bytes >> 16 in TLS_BEGINS:
+                    self.was_refused, reason = True, NOT_PLAINTEXT
+                self._end(reason, None)
             if self.closed or count < len(window):
                 return
 
@@ -362,7 +375,10 @@ def fail(future: asyncio.Future[Any], error: TransportError) -> None:
 
 
 def reason_of(error: OSError) -> str:
-    """The operating system's message, without number and address."""
+    """The operating system's message, without number and address; of TLS the whole sentence."""
+    reason = getattr(error, "reason", None)
+    if isinstance(reason, str):
+        return reason
     if error.errno is not None and error.errno > 0:
         # Event loops put their own text, with the address in it, into ``strerror``.
         return os.strerror(error.errno).lower()

@@ -7,6 +7,7 @@ from dataclasses import field
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ports import SocketOptions
 from ottla.wire.backoff import Backoff
+from ottla.wire.security import PLAINTEXT, ConnectionSecurity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,7 @@ class ConnectionConfig:
         reconnect_backoff: The waits between attempts to connect to a broker.
         response_bytes_max: The largest answer to accept, in bytes.
         socket: Options of the TCP socket.
+        security: Encryption and login; plaintext without a login by default.
     """
 
     client_id: str = "ottla"
@@ -29,3 +31,4 @@ class ConnectionConfig:
     # One batch may exceed any fetch limit (KIP-74), so this leaves room above 50 MiB of fetch.
     response_bytes_max: int = 256 * 1024 * 1024
     socket: SocketOptions = field(default_factory=SocketOptions)
+    security: ConnectionSecurity = PLAINTEXT

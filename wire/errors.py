@@ -73,6 +73,18 @@ class BrokerUnreachable(TransportError):
         super().__init__(text, address, reason, was_sent=False)
 
 
+class AuthenticationFailed(BrokerUnreachable):
+    """The broker or this client refuses the other: its certificate, its login, or its protocol.
+
+    It stays so until a setting or a certificate changes, so that no call tries again."""
+
+    retriable = False
+
+    @property
+    def can_retry(self) -> str:
+        return "nothing was sent, and the same call fails until the settings are changed"
+
+
 class ConnectionLost(TransportError):
     """The connection broke while a request was in flight."""
 

@@ -12,11 +12,18 @@ from ottla.protocol.version import __version__
 from ottla.wire.api import FinalizedLevels, VersionRange, declare
 from ottla.wire.clock import TimeLimit
 from ottla.wire.connection import Connection, reason_of
-from ottla.wire.errors import BrokerUnreachable, RequestRefused, TransportError
+from ottla.wire.errors import (
+    AuthenticationFailed,
+    BrokerUnreachable,
+    RequestRefused,
+    TransportError,
+)
+from ottla.wire.tls.handshake import secured
 
 if TYPE_CHECKING:
-    from ottla.protocol.ports import Address, Clock, Net
+    from ottla.protocol.ports import Address, Clock, Net, Socket
     from ottla.wire.connection_config import ConnectionConfig
+    from ottla.wire.tls.client_tls import ClientTls
 
 SOFTWARE_NAME = "ottla"
 # Version 4 only adds supported features with minimum level 0, and 5 a check of the addressed node.
@@ -25,26 +32,45 @@ UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION)
 
 
 async def connect(net: Net, clock: Clock, address: Address, config: ConnectionConfig) -> Connection:
-    """Connect and negotiate versions.
+    """Connect, encrypt and negotiate versions.
 
-    Raises BrokerUnreachable, also if the peer is not a broker."""
+    Raises BrokerUnreachable, also if the peer is not a broker; AuthenticationFailed if trying again
+    is of no use."""
     try:
         async with TimeLimit(clock, config.connect_timeout_ms):
             socket = await net.connect(address, config.socket)
+            if config.security.tls is not None:
+                socket = await _encrypted(socket, address, config.security.tls)
     except TimeoutError as error:
         reason = f"no connection within {config.connect_timeout_ms:.0f} ms"
         raise BrokerUnreachable(address, reason) from error
     except OSError as error:
-        raise BrokerUnreachable(address, reason_of(error)) from error
+        raise unreachable(address, error) from error
     connection = Connection(socket, clock, address, config)
     try:
         await negotiate(connection, config.connect_timeout_ms)
     except TransportError as error:
-        raise BrokerUnreachable(address, error.reason) from error
+        kind = AuthenticationFailed if connection.was_refused else BrokerUnreachable
+        raise kind(address, error.reason) from error
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+async def _encrypted(socket: Socket, address: Address, tls: ClientTls) -> Socket:
+    """The socket after the TLS handshake; it is closed if that fails. Raises OSError."""
+    try:
+        return await secured(socket, tls.session(address.host), address.host)
+    except BaseException:
+        socket.close()
+        raise
+
+
+def unreachable(address: Address, error: OSError) -> BrokerUnreachable:
+    """The client's error for a connection that could not be made."""
+    kind = AuthenticationFailed if getattr(error, "is_final", False) else BrokerUnreachable
+    return kind(address, reason_of(error))
 
 
 async def negotiate(connection: Connection, timeout_ms: float) -> None:

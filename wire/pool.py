@@ -168,7 +168,7 @@ class Pool:
         failure = attempt.exception()
         if isinstance(failure, BrokerUnreachable):
             # Each caller gets its own exception: raising one changes its traceback.
-            raise BrokerUnreachable(failure.address, failure.reason) from failure
+            raise type(failure)(failure.address, failure.reason) from failure
         return attempt.result()
 
     def _begin(self, node_id: int, peer: PooledBroker) -> asyncio.Task[Connection]:

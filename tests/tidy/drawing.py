@@ -39,7 +39,8 @@ protocol:
 protocol.messages:
 protocol.records:
 protocol.sasl:
-wire: protocol.messages protocol.sasl
+wire.tls:
+wire: protocol.messages protocol.sasl wire.tls
 coordinator:
 coordinator.store:
 coordinator.metadata: protocol.messages
@@ -95,7 +96,8 @@ broker.policy:
 broker.authorization: broker.engine
 broker.quotas: broker.engine
 broker.log.storage: broker.engine protocol.records
-broker.network: broker.engine
+broker.network: broker.engine wire wire.tls
+broker.security: coordinator.configs wire wire.tls
 broker.replica: protocol.records
 broker.log: broker.engine broker.log.storage protocol.records
 broker.log.recovery: broker.log broker.log.storage protocol.records

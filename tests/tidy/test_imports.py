@@ -254,6 +254,9 @@ def test_imports_stand_at_the_top() -> None:
         "ottla.protocol.records.compression",
         # kazoo takes longer to load than an embedded store to open.
         "ottla.coordinator.store.zookeeper",
+        # The package cryptography is an extra, and takes long to load.
+        "ottla.wire.tls.stores",
+        "ottla.broker.security.certificates",
     }
     wrong = [
         module.where(node)

@@ -39,6 +39,14 @@ READ_ELSEWHERE = {
     "ottla.coordinator.store.zookeeper_client": {"dispatch_callback", "_send_ping", "daemon"},
     # Options that ``ssl``, RE2 and ``socketserver`` read.
     "ottla.coordinator.store.zookeeper_tls": {"check_hostname"},
+    "ottla.wire.tls.contexts": {
+        "check_hostname",
+        "maximum_version",
+        "minimum_version",
+        "num_tickets",
+        "verify_flags",
+        "verify_mode",
+    },
     "ottla.coordinator.patterns": {"log_errors", "max_mem"},
     "ottla.client.spark.jobs.ending": {"handle_error"},
     # ``logging`` calls a handler's ``emit``.

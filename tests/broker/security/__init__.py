@@ -1,0 +1,1 @@
+"""Tests of certificates, principals and logins."""

@@ -1,0 +1,1 @@
+"""TLS over any socket of the seam: sessions in memory, handshakes, certificates."""

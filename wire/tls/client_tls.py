@@ -1,0 +1,86 @@
+"""TLS towards brokers: the context of one set of settings, made again when a file has changed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.wire.tls.contexts import TlsMaterial, client_context
+from ottla.wire.tls.failures import TlsError
+from ottla.wire.tls.session import TlsSession
+from ottla.wire.tls.settings import BadTls
+from ottla.wire.tls.stores import material_of
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ottla.wire.tls.settings import TlsSettings
+
+
+class ClientTls(Protocol):
+    """What makes the sessions of outgoing connections."""
+
+    def session(self, host: str) -> TlsSession:
+        """A new session with the broker of that name or address. Raises TlsError."""
+
+
+class FileTls:
+    """From the files and texts that a client's settings name. May be pickled; equal settings make
+    equal objects."""
+
+    __slots__ = ("_context", "_stamps", "settings")
+
+    def __init__(self, settings: TlsSettings) -> None:
+        self.settings = settings
+        self._context: ssl.SSLContext | None = None
+        self._stamps: list[tuple[int, int]] = []
+
+    def session(self, host: str) -> TlsSession:
+        try:
+            return TlsSession(self._current(), is_server=False, server_name=host)
+        except BadTls as error:
+            raise TlsError(str(error)) from error
+
+    def check(self) -> None:
+        """Raises BadTls if the files cannot be used."""
+        self._current()
+
+    def _current(self) -> ssl.SSLContext:
+        stamps = [_stamp(path) for path in self.settings.paths]
+        if self._context is None or stamps != self._stamps:
+            context = client_context(self.settings, self._material())
+            self._context, self._stamps = context, stamps
+        return self._context
+
+    def _material(self) -> TlsMaterial:
+        directory = self.settings.trusted.path
+        if directory is not None and os.path.isdir(directory):
+            # As with librdkafka: certificates under their hashed names.
+            without = self.settings._replace(trusted=self.settings.trusted._replace(path=None))
+            return material_of(without, _read)._replace(trusted_directory=directory)
+        return material_of(self.settings, _read)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FileTls) and other.settings == self.settings
+
+    def __hash__(self) -> int:
+        return hash(self.settings)
+
+    def __reduce__(self) -> tuple[type[FileTls], tuple[TlsSettings]]:
+        return FileTls, (self.settings,)
+
+    def __repr__(self) -> str:
+        return f"FileTls({self.settings!r})"
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (-1, -1)
+    return found.st_mtime_ns, found.st_size
