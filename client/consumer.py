@@ -19,6 +19,7 @@ from ottla.client.group.calls import GroupCalls
 from ottla.client.parallel.parallel import Committing, ParallelRun, RunPlan
 from ottla.client.parallel.policy import ParallelLimits
 from ottla.client.process.environment import Environment, real_environment
+from ottla.client.process.errors import not_running, started_before
 from ottla.client.process.unclosed import warn_unclosed
 from ottla.client.records.arguments import check_wait, partitions_of, whole
 from ottla.client.records.serializers import ReadKey, ReadValue
@@ -27,13 +28,7 @@ from ottla.client.settings.keywords import ConsumerSettings, configured
 from ottla.client.settings.listing import lists_settings
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.clock import TimeLimit
-from ottla.wire.errors import (
-    ClientClosed,
-    ClientError,
-    RequestRefused,
-    not_running,
-    started_before,
-)
+from ottla.wire.errors import ClientClosed, ClientError, RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, Self, Unpack
 
 from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.process.environment import Environment, real_environment
+from ottla.client.process.errors import TransactionMisuse, not_running, started_before
 from ottla.client.process.unclosed import warn_unclosed
 from ottla.client.records.arguments import whole
 from ottla.client.records.delivery import BatchDelivered, Delivery
@@ -37,14 +38,7 @@ from ottla.client.settings.listing import lists_settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.compression import compress
-from ottla.wire.errors import (
-    ClientClosed,
-    ClientError,
-    RequestRefused,
-    TransactionMisuse,
-    not_running,
-    started_before,
-)
+from ottla.wire.errors import ClientClosed, ClientError, RequestRefused
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -14,13 +14,14 @@ from ottla.client.fetching.batches import columns_before, last_offset
 from ottla.client.fetching.missing_topics import GONE
 from ottla.client.fetching.offset_specs import Moment, Spot, spot_of
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.client.process.errors import LogTruncated, NoOffset, RangeLost
 from ottla.client.records.arguments import numbers
 from ottla.client.records.arrow import to_arrow
 from ottla.client.settings.config import ConsumerConfig, Isolation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.errors import LogTruncated, NoOffset, RangeLost, RequestRefused, TransportError
+from ottla.wire.errors import RequestRefused, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence

@@ -20,12 +20,13 @@ from ottla.protocol.headers import decode_response_header
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.api import NO_FEATURES
 from ottla.wire.clock import CURRENT
-from ottla.wire.errors import AnswerTooLarge as AnswerTooLarge
-from ottla.wire.errors import BrokerUnreachable as BrokerUnreachable
-from ottla.wire.errors import ConnectionLost as ConnectionLost
-from ottla.wire.errors import RequestTimedOut as RequestTimedOut
-from ottla.wire.errors import TransportError as TransportError
-from ottla.wire.errors import UnsupportedByBroker
+from ottla.wire.errors import (
+    AnswerTooLarge,
+    ConnectionLost,
+    RequestTimedOut,
+    TransportError,
+    UnsupportedByBroker,
+)
 from ottla.wire.frames import FrameReader, FrameTooLarge
 from ottla.wire.one_way import UnansweredSends
 from ottla.wire.receive_buffer import AnswerBuffer

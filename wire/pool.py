@@ -11,8 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.wire.clock import detached, reaching
-from ottla.wire.errors import BrokerUnreachable as BrokerUnreachable
-from ottla.wire.errors import ClientClosed as ClientClosed
+from ottla.wire.errors import BrokerUnreachable, ClientClosed
 from ottla.wire.negotiation import connect
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.process.errors import DeserializationFailed
 from ottla.client.records.serializers import PerTopic
 from ottla.protocol.ids import TopicPartition
-from ottla.wire.errors import DeserializationFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

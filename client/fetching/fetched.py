@@ -19,16 +19,10 @@ from ottla.client.fetching.positions import (
     Positions,
     place_asked,
 )
+from ottla.client.process.errors import LogTruncated, NoOffset
 from ottla.client.settings.config import Isolation
 from ottla.protocol.errors import ErrorCode, KafkaError, error_code
-from ottla.wire.errors import (
-    AnswerTooLarge,
-    ClientClosed,
-    ClientError,
-    LogTruncated,
-    NoOffset,
-    RequestRefused,
-)
+from ottla.wire.errors import AnswerTooLarge, ClientClosed, ClientError, RequestRefused
 
 if TYPE_CHECKING:
     from ottla.client.cluster.routing import Router

@@ -34,11 +34,7 @@ from ottla.client.fetching.positions import (
 from ottla.client.process.tasks import guarded
 from ottla.client.settings.config import Isolation
 from ottla.protocol.errors import ErrorCode, error_code
-from ottla.wire.errors import (
-    AnswerTooLarge,
-    RequestRefused,
-    TransportError,
-)
+from ottla.wire.errors import AnswerTooLarge, RequestRefused, TransportError
 
 if TYPE_CHECKING:
     import asyncio

@@ -18,13 +18,13 @@ from ottla.client.group.commit_requests import (
 from ottla.client.group.commit_state import CommitLedger
 from ottla.client.group.commit_verdict import CommitVerdict, judge_commit
 from ottla.client.group.stable_positions import fetch_positions
+from ottla.client.process.errors import CommitFailed
 from ottla.client.process.tasks import ClientTasks
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.clock import TimeLimit
 from ottla.wire.errors import (
     ClientClosed,
     ClientError,
-    CommitFailed,
     RequestRefused,
     TransportError,
     UnsupportedByBroker,

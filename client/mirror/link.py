@@ -15,19 +15,14 @@ from ottla.client.mirror.report import MirrorProgress
 from ottla.client.mirror.session import Clients, MirrorSession, Purpose
 from ottla.client.mirror.settings import CLIENT_ID, admin_config
 from ottla.client.mirror.topics import Copied, TopicSync, certain
+from ottla.client.process.errors import CommitFailed, ProducerFenced, TransactionError
 from ottla.client.producer import Producer
 from ottla.client.settings.config import ConsumerConfig, Isolation, ProducerConfig
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.backoff import Backoff
-from ottla.wire.errors import (
-    ClientError,
-    CommitFailed,
-    ProducerFenced,
-    TransactionError,
-    TransportError,
-)
+from ottla.wire.errors import ClientError, TransportError
 
 if TYPE_CHECKING:
     from ottla.client.mirror.settings import MirrorSettings, MirrorSource

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster.upkeep import Upkeep
+from ottla.client.process.errors import DeliveryTimedOut, TransactionAborted
 from ottla.client.process.tasks import guarded
 from ottla.client.records.delivery import BatchDelivered, join
 from ottla.client.records.record_checks import unwritable
@@ -25,14 +26,7 @@ from ottla.client.sending.transaction_states import ProducerTransactionState
 from ottla.client.sending.transactions import ProducerTransactions
 from ottla.client.sending.verdict import BatchVerdict
 from ottla.protocol.errors import ErrorCode
-from ottla.wire.errors import (
-    ClientClosed,
-    ClientError,
-    DeliveryTimedOut,
-    RequestRefused,
-    TransactionAborted,
-    TransportError,
-)
+from ottla.wire.errors import ClientClosed, ClientError, RequestRefused, TransportError
 
 if TYPE_CHECKING:
     from ottla.client.cluster.cluster import ClusterClient

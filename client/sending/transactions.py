@@ -13,6 +13,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.client.cluster.coordinators import TRANSACTION, Coordinators
 from ottla.client.cluster.routing import Router
+from ottla.client.process.errors import (
+    AbortRequired,
+    ProducerFenced,
+    ProducerUnusable,
+    TransactionAborted,
+    TransactionError,
+    TransactionMisuse,
+    TransactionTimedOut,
+)
 from ottla.client.sending.coordinator_requests import AskOffsets
 from ottla.client.sending.deliveries import WHILE_COMPLETING
 from ottla.client.sending.transaction import ProducerTransaction
@@ -22,19 +31,7 @@ from ottla.client.sending.transaction_verdict import FENCING, Judgement
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.clock import TimeLimit
-from ottla.wire.errors import (
-    AbortRequired,
-    ClientError,
-    ProducerFenced,
-    ProducerUnusable,
-    RequestRefused,
-    TransactionAborted,
-    TransactionError,
-    TransactionMisuse,
-    TransactionTimedOut,
-    TransportError,
-    UnsupportedByBroker,
-)
+from ottla.wire.errors import ClientError, RequestRefused, TransportError, UnsupportedByBroker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,6 +15,7 @@ from ottla.client.consumer import Consumer
 from ottla.client.fetching.batches import columns_before
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.client.process.environment import real_environment
+from ottla.client.process.errors import LogTruncated, NoOffset
 from ottla.client.process.loop_thread import shared_loop
 from ottla.client.ranges import has_passed
 from ottla.client.spark.errors import ReadTimedOut, RecordsLost, name_of
@@ -22,7 +23,7 @@ from ottla.client.spark.metadata import id_of
 from ottla.client.spark.reaching import reached
 from ottla.client.spark.rows import to_rows
 from ottla.protocol.errors import ErrorCode
-from ottla.wire.errors import ClientError, LogTruncated, NoOffset
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.client.handover import leave_open
+from ottla.client.process.errors import TransactionError
 from ottla.client.producer import Producer
 from ottla.client.sending.transaction_verdict import FENCING
 from ottla.client.spark.reaching import reached
@@ -19,7 +20,7 @@ from ottla.client.spark.sink_rows import RowsChecksum
 from ottla.client.spark.sink_wire import as_offset, entry_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.errors import RequestRefused, TransactionError
+from ottla.wire.errors import RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.client.consumer import Consumer
+from ottla.client.process.errors import NoOffset
 from ottla.client.settings.config import ConsumerConfig, Isolation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.wire.backoff import Backoff
-from ottla.wire.errors import ClientClosed, NoOffset, RequestRefused, UnsupportedByBroker
+from ottla.wire.errors import ClientClosed, RequestRefused, UnsupportedByBroker
 
 if TYPE_CHECKING:
     from ottla.client.fetching.chunk import ConsumerRecord

@@ -9,11 +9,12 @@ import pytest
 from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.handover import TakenOver, leave_open
 from ottla.client.process.environment import real_environment
+from ottla.client.process.errors import ProducerFenced, TransactionError
 from ottla.client.records.committed import Committed, ConsumerGroupMetadata
 from ottla.client.settings.config import parse_addresses
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.wire.errors import ClientClosed, ProducerFenced, TransactionError
+from ottla.wire.errors import ClientClosed
 from tests.client.support.toy_broker import Fate
 from tests.client.support.transactional import INPUT, config, control, once, only_log, producer_of
 

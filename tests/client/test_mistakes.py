@@ -11,11 +11,12 @@ from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.cluster.config_requests import ResourceType
 from ottla.client.consumer import Consumer
 from ottla.client.frames import aread_arrow
+from ottla.client.process.errors import TransactionMisuse
 from ottla.client.producer import Producer
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.backoff import Backoff
-from ottla.wire.errors import ClientClosed, RequestRefused, TransactionMisuse
+from ottla.wire.errors import ClientClosed, RequestRefused
 
 if TYPE_CHECKING:
     from tests.client.support.toy_broker import ToyCluster

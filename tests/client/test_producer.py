@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.client.process.errors import DeliveryTimedOut
 from ottla.client.producer import Producer
 from ottla.client.settings.config import ProducerConfig
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import parse_batch
 from ottla.wire.backoff import Backoff
-from ottla.wire.errors import ClientClosed, DeliveryTimedOut, RequestRefused
+from ottla.wire.errors import ClientClosed, RequestRefused
 from tests.client.support.toy_broker import Fate
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from ottla.client.process.errors import AbortRequired
 from ottla.client.producer import Producer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.columns import BytesColumn, Columns
-from ottla.wire.errors import AbortRequired, RequestRefused
+from ottla.wire.errors import RequestRefused
 from tests.client.sending.test_bulk import config, stored
 from tests.client.support.transactional import producer_of
 

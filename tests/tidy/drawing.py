@@ -159,3 +159,19 @@ def _parsed() -> dict[str, set[str]]:
 ALLOWED = _parsed()
 # These put parts together, and may import every room of the broker and below.
 COMPOSES = {"broker.server", "broker.cli", "broker.testing"}
+# The modules of a room that other rooms may import, where the room has inner ones beside them.
+SURFACES = {
+    "wire": {
+        "api",
+        "backoff",
+        "clock",
+        "connection",
+        "connection_config",
+        "errors",
+        "negotiation",
+        "pool",
+        "real",
+        "requests",
+        "signals",
+    }
+}

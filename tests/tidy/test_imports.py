@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.tidy.drawing import ALLOWED, COMPOSES
+from tests.tidy.drawing import ALLOWED, COMPOSES, SURFACES
 from tests.tidy.tree import (
     PACKAGES,
     ROOT,
@@ -82,6 +82,20 @@ def test_every_import_follows_the_drawing() -> None:
             for target in sorted(_own_imports(module, known))
             if not _is_allowed(target, allowed)
         ]
+
+    assert wrong == []
+
+
+def test_rooms_use_only_the_surface_of_a_room() -> None:
+    """Inner modules can change as long as only their own room knows them."""
+    modules, known = _modules()
+    wrong = [
+        f"{module.name} imports {target}"
+        for module in modules
+        for target in sorted(_own_imports(module, known))
+        for folder, _, name in [target.rpartition(".")]
+        if folder in SURFACES and module.folder != folder and name not in SURFACES[folder]
+    ]
 
     assert wrong == []
 

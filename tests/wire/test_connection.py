@@ -15,15 +15,14 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.ports import Address, SocketOptions
 from ottla.wire.clock import RealClock
-from ottla.wire.connection import (
+from ottla.wire.connection_config import ConnectionConfig
+from ottla.wire.errors import (
     AnswerTooLarge,
     BrokerUnreachable,
-    Connection,
     ConnectionLost,
     RequestTimedOut,
+    UnsupportedByBroker,
 )
-from ottla.wire.connection_config import ConnectionConfig
-from ottla.wire.errors import UnsupportedByBroker
 from ottla.wire.negotiation import connect
 from ottla.wire.real import RealNet
 from tests.client.support.toy_broker import Fate
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import AsyncIterator
 
+    from ottla.wire.connection import Connection
     from tests.client.support.toy_broker import Seen, ToyCluster
 
 CONFIG = ConnectionConfig(request_timeout_ms=5000, connect_timeout_ms=500)

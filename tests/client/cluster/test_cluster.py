@@ -18,12 +18,7 @@ from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.ports import Address
 from ottla.wire.backoff import Backoff
-from ottla.wire.errors import (
-    BrokerUnreachable,
-    ConnectionLost,
-    RequestRefused,
-    UnsupportedByBroker,
-)
+from ottla.wire.errors import BrokerUnreachable, ConnectionLost, RequestRefused, UnsupportedByBroker
 from tests.client.support.toy_broker import Fate, Seen, ToyBroker, ToyTopic
 
 if TYPE_CHECKING:

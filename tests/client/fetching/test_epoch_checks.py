@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.consumer import Consumer
+from ottla.client.process.errors import LogTruncated, NoOffset
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.wire.errors import LogTruncated, NoOffset
 from tests.client.support.toy_broker import Fate, ToyCluster, ToyTopic
 from tests.client.test_consumer import FIRST, config, fill, read
 from tests.client.test_late_answers import until

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.client.process.errors import DeliveryTimedOut
 from ottla.client.producer import Producer
 from ottla.client.records import serializers
 from ottla.client.records.interceptors import DeliveryReport, ProducerInterceptor, ProducerRecord
@@ -16,7 +17,7 @@ from ottla.client.settings.config import ProducerConfig
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.backoff import Backoff
-from ottla.wire.errors import DeliveryTimedOut, RequestRefused
+from ottla.wire.errors import RequestRefused
 from tests.client.support.toy_broker import Fate
 
 if TYPE_CHECKING:

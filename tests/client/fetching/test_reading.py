@@ -9,11 +9,11 @@ import pytest
 from ottla.client.admin import Admin
 from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.consumer import Consumer
+from ottla.client.process.errors import DeserializationFailed
 from ottla.client.producer import Producer
 from ottla.client.records import serializers
 from ottla.client.records.interceptors import ConsumerInterceptor
 from ottla.protocol.ids import TopicPartition
-from ottla.wire.errors import DeserializationFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 import ottla
-from ottla.wire.errors import LogTruncated
+from ottla.client.process.errors import LogTruncated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,13 +14,14 @@ from ottla.client.cluster.routing import Router
 from ottla.client.group.commits import Commits
 from ottla.client.group.identity import GroupIdentity
 from ottla.client.process.environment import real_environment
+from ottla.client.process.errors import CommitFailed
 from ottla.client.records.committed import Committed
 from ottla.client.settings.config import ConsumerConfig, parse_addresses
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.backoff import Backoff
-from ottla.wire.errors import ClientClosed, ClientError, CommitFailed, RequestRefused
+from ottla.wire.errors import ClientClosed, ClientError, RequestRefused
 from tests.client.support.toy_broker import Fate, Seen, ToyCluster
 
 if TYPE_CHECKING:

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.client.process.errors import TransactionAborted, TransactionMisuse, TransactionTimedOut
 from ottla.client.producer import Producer
 from ottla.client.sending.transaction_states import ProducerTransactionState
 from ottla.client.settings.config import ProducerConfig
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.wire.errors import (
-    ClientClosed,
-    TransactionAborted,
-    TransactionMisuse,
-    TransactionTimedOut,
-)
+from ottla.wire.errors import ClientClosed
 from tests.client.support.toy_broker import Fate
 from tests.client.support.transactional import (
     control,

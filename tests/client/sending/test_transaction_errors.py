@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.records.committed import Committed, ConsumerGroupMetadata
-from ottla.protocol.apis import ApiKey
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records.batch import parse_batch
-from ottla.wire.errors import (
+from ottla.client.process.errors import (
     AbortRequired,
     DeliveryTimedOut,
     ProducerFenced,
     ProducerUnusable,
-    RequestRefused,
     TransactionMisuse,
 )
+from ottla.client.records.committed import Committed, ConsumerGroupMetadata
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import parse_batch
+from ottla.wire.errors import RequestRefused
 from tests.client.support.transactional import (
     INPUT,
     control,

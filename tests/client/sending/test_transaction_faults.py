@@ -9,9 +9,7 @@ import pytest
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import parse_batch
-from ottla.wire.errors import (
-    ClientClosed,
-)
+from ottla.wire.errors import ClientClosed
 from tests.client.support.toy_broker import Fate
 from tests.client.support.transactional import (
     INPUT,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.client.process.errors import TransactionAborted
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.records.batch import parse_batch
-from ottla.wire.errors import TransactionAborted
 from tests.client.support.toy_transactions import committed
 from tests.client.support.transactional import (
     INPUT,

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.process.environment import Environment
+from ottla.client.process.errors import AbortRequired
 from ottla.coordinator.hashing import partition_for
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import decode
@@ -19,7 +20,6 @@ from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.sync import Admin, Producer
 from ottla.wire.clock import RealClock
-from ottla.wire.errors import AbortRequired
 from ottla.wire.real import RealNet, RealRandom
 from tests.cluster.support.pipeline import OFFSETS_TOPIC, STATE_TOPIC, TARGETS, read
 from tests.cluster.transactions.test_transaction_kills import (

@@ -5,20 +5,23 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.group.requests import GroupRefused
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.ids import TopicPartition
-from ottla.protocol.ports import Address
-from ottla.wire import errors
-from ottla.wire.errors import (
+from ottla.client.process import errors
+from ottla.client.process.errors import (
     AbortRequired,
-    BrokerUnreachable,
-    ClientError,
     CommitFailed,
-    ConnectionLost,
     DeliveryTimedOut,
     DeserializationFailed,
     NoOffset,
     RangeLost,
+)
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.ids import TopicPartition
+from ottla.protocol.ports import Address
+from ottla.wire import errors as wire_errors
+from ottla.wire.errors import (
+    BrokerUnreachable,
+    ClientError,
+    ConnectionLost,
     RequestRefused,
     RequestTimedOut,
 )
@@ -92,8 +95,12 @@ def test_whether_to_try_again_depends_on_what_was_sent() -> None:
 
 def test_all_errors_are_of_one_family() -> None:
     """``except ClientError`` catches whatever a client raises about the cluster."""
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    own = [
+        kind
+        for module in (wire_errors, errors)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
+    ]
 
-    own = [kind for kind in kinds if kind.__module__ == errors.__name__]
-    assert len(own) > 10
+    assert len(own) > 20
     assert all(issubclass(kind, ClientError) for kind in own)
