@@ -13,6 +13,7 @@ from struct import Struct
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.api.metering import MeteredReply, metered
 from ottla.broker.api.timing import TimedReply
 from ottla.broker.engine.context import (
     ClientPeer,
@@ -93,6 +94,7 @@ class Dispatcher:
 
     def __init__(self, services: Services, table: Mapping[int, Api], tasks: Tasks) -> None:
         self._services = services
+        self._quotas = services.quotas
         self._tasks = tasks
         self._table = table
         self._routes: dict[int, _Route] = {}
@@ -113,7 +115,12 @@ class Dispatcher:
         if len(frame) >= _START_BYTES and not REQUEST_LOG.is_on:
             key, version, correlation_id, size = _start_of(frame)
             route = self._routes.get(key << 16 | version)
-            if route is not None and route.straight is not None and size >= 0:
+            if (
+                route is not None
+                and route.straight is not None
+                and size >= 0
+                and not (self._quotas.is_active and self._is_limited(peer, frame, size))
+            ):
                 if not route.count & _SAMPLE:
                     REQUEST_LOG.refresh()
                     reply = TimedReply(reply, route.times, self._now_ms)
@@ -134,6 +141,11 @@ class Dispatcher:
                         reply.skip()
                     return None
         return self._dispatch_any(peer, frame, reply)
+
+    def _is_limited(self, peer: ClientPeer, frame: memoryview, size: int) -> bool:
+        """Whether the sender has quotas, to which only the ordinary way sees."""
+        client_id = frame[_START_BYTES : _START_BYTES + size]
+        return self._quotas.limits(peer.principal, client_id)
 
     def _dispatch_any(self, peer: ClientPeer, frame: memoryview, reply: ReplySlot) -> Any:
         try:
@@ -162,6 +174,8 @@ class Dispatcher:
             reply.close(f"malformed request (api {key} version {version}): {error}")
             return None
         route.count += 1
+        if self._quotas.is_active:
+            reply = metered(self._quotas, context, request, len(frame), reply)
         try:
             outcome = route.handler(self._services, context, request)
         except Exception as error:
@@ -170,6 +184,8 @@ class Dispatcher:
         if outcome.__class__ is route.response:
             self._send(route, correlation_id, outcome, reply)
             return None
+        if isinstance(reply, MeteredReply):
+            reply.suspend()
         if outcome.__class__ is CoroutineType:
             suspended = self._suspended(route, correlation_id, outcome, reply)
             if not route.waits:
@@ -209,15 +225,16 @@ class Dispatcher:
     def _send(self, route: _Route, correlation_id: int, response: Any, reply: ReplySlot) -> None:
         out = bytearray(route.header(correlation_id))
         regions: list[tuple[int, FileRegion]] = []
+        mute_ms = reply.charge(response) if isinstance(reply, MeteredReply) else 0
         try:
             route.encode(response, out, regions)
         except Exception as error:
             self._on_bug(route, error, reply)
             return
         if regions:
-            reply.send(_splice(out, regions))
+            reply.send(_splice(out, regions), mute_ms)
         else:
-            reply.send((out,))
+            reply.send((out,), mute_ms)
 
     def _on_bug(self, route: _Route, error: Exception, reply: ReplySlot) -> None:
         # A closed connection is the one answer that every client takes as "unknown, retry": an

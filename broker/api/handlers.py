@@ -320,6 +320,18 @@ def offset_delete() -> Handler:
     return delete_offsets
 
 
+def describe_client_quotas() -> Handler:
+    from ottla.broker.handlers.security.client_quotas import describe
+
+    return describe
+
+
+def alter_client_quotas() -> Handler:
+    from ottla.broker.handlers.security.client_quotas import alter
+
+    return alter
+
+
 def update_features() -> Handler:
     from ottla.broker.handlers.cluster.features import update
 

@@ -49,6 +49,9 @@ class ClientPeer(Protocol):
     def on_close(self, callback: Callable[[], object]) -> None:
         """Call back once when the connection goes (at once if it is gone already)."""
 
+    def mute(self, mute_ms: float) -> None:
+        """Read nothing more from the connection for that long (KIP-219)."""
+
 
 class ReplySlot(Protocol):
     """One request's place in the ordered answers of its connection; used exactly once."""

@@ -49,6 +49,11 @@ class SessionPart:
     session: Session | None = None
     error: ErrorCode = ErrorCode.NONE
 
+    @property
+    def session_id(self) -> int:
+        """The id of the session that the request continues, 0 if it continues none."""
+        return NO_SESSION if self.session is None else self.session.session_id
+
     def answered(self, reads: list[PartitionRead]) -> tuple[int, list[PartitionRead]]:
         """The session id of the response, and the partitions with changes."""
         if self.session is not None:

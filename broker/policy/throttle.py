@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.policy.quotas import TokenBucket
+from ottla.broker.quotas.token_bucket import TokenBucket
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:

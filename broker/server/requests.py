@@ -18,6 +18,7 @@ from ottla.broker.handlers.services import Services
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.partitions.reads import Reads
 from ottla.broker.partitions.refused_batches import RefusalLog
+from ottla.broker.quotas.client_limits import Windows
 from ottla.broker.quotas.quotas import Quotas
 from ottla.broker.server.listening import network_settings
 from ottla.protocol.named_tuples import NamedTuple
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.api.gate import Gate
     from ottla.broker.membership.lifecycle import Lifecycle
     from ottla.broker.server.parts import BrokerParts
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
 
 
 class RequestParts(NamedTuple):
@@ -57,12 +59,22 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
     return RequestParts(dispatcher, network, shutdown)
 
 
+def _quota_windows(config: BrokerConfig) -> Windows:
+    return Windows(
+        request_s=config.quota_window_size_seconds,
+        mutation_s=config.controller_quota_window_num * config.controller_quota_window_size_seconds,
+        samples=config.quota_window_num,
+    )
+
+
 def _build_services(parts: BrokerParts, admin: ClusterAdmin) -> Services:
     shared, coordinators = parts.shared, parts.coordinators
     ports, config, metadata = shared.ports, shared.config, shared.metadata
     reads = Reads(
         parts.partitions, shared.waiting, ports, config, parts.throttles, shared.barriers.proofs
     )
+    quotas = Quotas(ports.clock, _quota_windows(config))
+    metadata.subscribe(quotas.on_metadata)
     creation = TopicCreation(admin, parts.peers, metadata, ports.clock)
     return Services(
         ports=ports,
@@ -70,7 +82,7 @@ def _build_services(parts: BrokerParts, admin: ClusterAdmin) -> Services:
         config=config,
         settings=parts.settings,
         authorizer=Authorizer(),
-        quotas=Quotas(),
+        quotas=quotas,
         metadata=metadata,
         partitions=parts.partitions,
         reads=reads,

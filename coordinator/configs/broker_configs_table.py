@@ -88,9 +88,9 @@ controller.quorum.retry.backoff.ms | int | 20 | - | read-only | no
     Pause before a request within the KRaft quorum is repeated.
 controller.quorum.voters | list | "" | - | read-only | no
     The KRaft quorum's members.
-controller.quota.window.num | int | 11 | >=1 | read-only | no
+controller.quota.window.num | int | 11 | >=1 | read-only | yes
     Samples kept for the limit on topic changes.
-controller.quota.window.size.seconds | int | 1 | >=1 | read-only | no
+controller.quota.window.size.seconds | int | 1 | >=1 | read-only | yes
     Length of one such sample.
 controller.socket.timeout.ms | int | 30000 | - | read-only | no
     Time limit of the controller's requests to brokers.
@@ -398,9 +398,9 @@ queued.max.request.bytes | long | -1 | - | read-only | yes
     Bytes of waiting requests after which no more are read; -1 is no limit.
 queued.max.requests | int | 500 | >=1 | read-only | yes
     Waiting requests after which no more are read.
-quota.window.num | int | 11 | >=1 | read-only | no
+quota.window.num | int | 11 | >=1 | read-only | yes
     Samples kept for client quotas.
-quota.window.size.seconds | int | 1 | >=1 | read-only | no
+quota.window.size.seconds | int | 1 | >=1 | read-only | yes
     Length of one such sample.
 remote.fetch.max.wait.ms | int | 500 | >=1 | cluster-wide | no
     With tiered storage, the longest wait for a remote read.

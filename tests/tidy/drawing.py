@@ -92,9 +92,9 @@ client.spark.jobs: client.administration client.cli client.cli.parsers client.cl
     client.settings client.spark client.sync wire
 broker:
 broker.engine:
-broker.policy:
+broker.policy: broker.quotas
 broker.authorization: broker.engine
-broker.quotas: broker.engine
+broker.quotas: broker.engine coordinator.metadata coordinator.store
 broker.log.storage: broker.engine protocol.records
 broker.network: broker.engine wire wire.tls
 broker.security: coordinator.configs wire wire.tls
@@ -129,15 +129,16 @@ broker.handlers: broker.administration broker.authorization broker.coordinating
     coordinator.configs protocol.messages
 broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
     broker.handlers.groups broker.handlers.security broker.handlers.transactions
-    coordinator.metadata protocol.messages
+    broker.quotas coordinator.metadata protocol.messages
 broker.handlers.cluster: broker.administration broker.coordinating broker.directories
-    broker.engine broker.handlers broker.metadata broker.partitions broker.policy
+    broker.engine broker.handlers broker.metadata broker.partitions broker.policy broker.quotas
     coordinator.configs coordinator.metadata protocol.messages
 broker.handlers.data: broker.coordinating broker.engine broker.handlers broker.partitions
     broker.policy coordinator.metadata protocol.messages
 broker.handlers.groups: broker.coordinating broker.engine broker.handlers broker.policy
     coordinator protocol.messages
-broker.handlers.security: broker.engine broker.handlers broker.policy protocol.messages
+broker.handlers.security: broker.engine broker.handlers broker.policy broker.quotas
+    coordinator.store protocol.messages
 broker.handlers.transactions: broker.coordinating broker.engine broker.handlers
     broker.partitions broker.policy coordinator coordinator.metadata coordinator.transaction
     protocol.messages

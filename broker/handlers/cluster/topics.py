@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.administration.cluster_admin import PartitionsSpec, TopicResult, TopicSpec
 from ottla.broker.coordinating.internal_topics import FIXED_TOPICS, flaw_of
+from ottla.broker.quotas.mutations import REFUSAL
 from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
@@ -39,8 +40,13 @@ from ottla.protocol.messages.delete_topics import (
 if TYPE_CHECKING:
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
+    from ottla.broker.quotas.mutations import Mutations
 
 _DELETION_DISABLED_VERSION = 3
+# From these versions on, mutations above the quota are refused (KIP-599).
+_STRICT_CREATION_VERSION = 6
+_STRICT_DELETION_VERSION = 5
+_STRICT_PARTITIONS_VERSION = 3
 _FIXED = "the number of partitions says where groups and transactions live, and stays as it is"
 _TWICE = "the request names this topic more than once"
 
@@ -50,12 +56,19 @@ async def create(
 ) -> CreateTopicsResponse:
     """Create each topic, or say why not; one bad topic does not spoil the others."""
     counts = Counter(topic.name for topic in request.topics)
+    mutations = services.quotas.mutations(context, strict_from=_STRICT_CREATION_VERSION)
     answers: dict[str, CreatableTopicResult] = {}
     specs = []
     for topic in request.topics:
         error, text = _check_create(services, context, topic, counts[topic.name])
+        spec = services.internal_topics.completed(_spec(topic))
+        count = _partition_count(services, spec)
+        if error == ErrorCode.NONE and not (
+            request.validate_only or mutations.allow(topic.name, count)
+        ):
+            error, text = ErrorCode.THROTTLING_QUOTA_EXCEEDED, REFUSAL
         if error == ErrorCode.NONE:
-            specs.append(services.internal_topics.completed(_spec(topic)))
+            specs.append(spec)
         else:
             answers[topic.name] = CreatableTopicResult(
                 name=topic.name, error_code=error, error_message=text, configs=[]
@@ -65,7 +78,22 @@ async def create(
     )
     for result in results:
         answers[result.name] = _created(services, result)
-    return CreateTopicsResponse(topics=[answers[name] for name in counts])
+        _settle(mutations, result.name, result)
+    return CreateTopicsResponse(
+        throttle_time_ms=mutations.throttle_ms(), topics=[answers[name] for name in counts]
+    )
+
+
+def _settle(mutations: Mutations, topic: str, result: TopicResult) -> None:
+    """Only what was done counts. What is unknown may have been done."""
+    if result.error_code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
+        mutations.give_back(topic)
+
+
+def _partition_count(services: Services, spec: TopicSpec) -> int:
+    if spec.assignment:
+        return len(spec.assignment)
+    return services.config.num_partitions if spec.partition_count < 0 else spec.partition_count
 
 
 def _check_create(
@@ -134,6 +162,7 @@ async def delete(
     """Delete each topic by name or id; its records are gone when this answers."""
     wanted = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     response = DeleteTopicsResponse()
+    mutations = services.quotas.mutations(context, strict_from=_STRICT_DELETION_VERSION)
     found: dict[str, DeletableTopicResult] = {}
     names = [_name_to_delete(services, topic) for topic in wanted]
     counts = Counter(names)
@@ -144,15 +173,22 @@ async def delete(
             services, context, topic, name, counts
         )
         if answer.error_code == ErrorCode.NONE and name is not None:
-            found[name] = answer
+            image = services.metadata.topic(name)
+            if mutations.allow(name, 0 if image is None else len(image.partitions)):
+                found[name] = answer
+            else:
+                answer.error_code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+                answer.error_message = REFUSAL
     # By id where the client says so: by the time its turn comes, the name may be another's.
     doomed = [
         answer.topic_id if answer.topic_id != ZERO_UUID else name for name, answer in found.items()
     ]
     results = await services.admin.delete_topics(doomed, timeout_ms=request.timeout_ms)
-    for answer, result in zip(found.values(), results, strict=True):
+    for (name, answer), result in zip(found.items(), results, strict=True):
         answer.error_code, answer.error_message = result.error_code, result.message
         answer.topic_id = result.topic_id
+        _settle(mutations, name, result)
+    response.throttle_time_ms = mutations.throttle_ms()
     return response
 
 
@@ -192,6 +228,7 @@ async def create_partitions(
 ) -> CreatePartitionsResponse:
     """Raise each topic's number of partitions to the given total."""
     counts = Counter(topic.name for topic in request.topics)
+    mutations = services.quotas.mutations(context, strict_from=_STRICT_PARTITIONS_VERSION)
     answers: dict[str, CreatePartitionsTopicResult] = {}
     specs = []
     for topic in request.topics:
@@ -203,6 +240,10 @@ async def create_partitions(
             error, text = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""
         elif topic.name in FIXED_TOPICS:
             error, text = ErrorCode.INVALID_PARTITIONS, _FIXED
+        elif not (
+            request.validate_only or mutations.allow(topic.name, _added_count(services, topic))
+        ):
+            error, text = ErrorCode.THROTTLING_QUOTA_EXCEEDED, REFUSAL
         else:
             specs.append(_partitions_spec(topic))
             continue
@@ -216,7 +257,15 @@ async def create_partitions(
         answers[result.name] = CreatePartitionsTopicResult(
             name=result.name, error_code=result.error_code, error_message=result.message
         )
-    return CreatePartitionsResponse(results=[answers[name] for name in counts])
+        _settle(mutations, result.name, result)
+    return CreatePartitionsResponse(
+        throttle_time_ms=mutations.throttle_ms(), results=[answers[name] for name in counts]
+    )
+
+
+def _added_count(services: Services, topic: CreatePartitionsTopic) -> int:
+    image = services.metadata.topic(topic.name)
+    return 0 if image is None else topic.count - len(image.partitions)
 
 
 def _partitions_spec(topic: CreatePartitionsTopic) -> PartitionsSpec:

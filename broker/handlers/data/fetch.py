@@ -80,11 +80,17 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     resolve = partial(_topic, services, context, is_follower=is_follower)
     # A consumer's rights are looked at each time.
     take_in(part, request, resolve, services.metadata.image if is_follower else object())
+    max_bytes = request.max_bytes
+    if services.quotas.is_active and not is_follower:
+        hold_ms = services.quotas.fetch_hold_ms(context)
+        if hold_ms:
+            return FetchResponse(throttle_time_ms=hold_ms, session_id=part.session_id)
+        max_bytes = min(max_bytes, services.quotas.fetch_bytes_max(context))
     plan = FetchPlan(
         wanted=list(part.wanted),
         max_wait_ms=request.max_wait_ms,
-        min_bytes=request.min_bytes,
-        max_bytes=request.max_bytes,
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
         read_committed=request.isolation_level == _READ_COMMITTED,
         replica_id=replica_id,
         zstd_allowed=context.api_version >= _ZSTD_VERSION,

@@ -107,6 +107,8 @@ async def test_the_answer_to_api_versions_tells_the_truth(client: RawClient, ver
         45: (0, 1),
         46: (0, 0),
         47: (0, 0),
+        48: (0, 1),
+        49: (0, 1),
         57: (0, 2),
         60: (0, 2),
         61: (0, 0),

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.policy.quotas import (
-    THROTTLE_MAX_MS,
-    QuotaEntity,
-    TokenBucket,
-    matching_entities,
-)
+from ottla.broker.quotas.token_bucket import THROTTLE_MAX_MS, TokenBucket
 
 
 def test_use_within_the_burst_is_free() -> None:
@@ -62,14 +57,3 @@ def test_a_caller_that_waits_as_told_keeps_to_its_rate(amounts: list[float]) -> 
         now_ms += bucket.spend(amount, now_ms)
 
     assert sum(amounts) <= 1_000 + now_ms + 1e-6
-
-
-def test_the_most_exact_quota_counts() -> None:
-    """KIP-55's order: user and client, user, client, and their defaults."""
-    order = matching_entities("alice", "app")
-
-    assert order[0] == QuotaEntity("alice", "app")
-    assert order.index(QuotaEntity("alice", None)) < order.index(QuotaEntity("alice", ""))
-    assert order.index(QuotaEntity("alice", "")) < order.index(QuotaEntity(None, "app"))
-    assert order[-1] == QuotaEntity("", None)
-    assert len(set(order)) == 8

@@ -7,8 +7,6 @@ overdrafts of many requests add up exactly, which windows of samples do not.
 
 from __future__ import annotations
 
-from ottla.protocol.named_tuples import NamedTuple
-
 THROTTLE_MAX_MS = 30_000.0
 
 
@@ -43,37 +41,29 @@ class TokenBucket:
         self._level -= amount
         return self.throttle_ms(now_ms)
 
+    def give_back(self, amount: float, now_ms: float) -> None:
+        """What was taken in advance was not used after all."""
+        assert amount >= 0
+        self._refill(now_ms)
+        self._level = min(self._burst, self._level + amount)
+
     def throttle_ms(self, now_ms: float) -> float:
         """How long until the debt is paid, at most ``THROTTLE_MAX_MS``.
 
         A longer hold would look like a dead broker to a client and make it reconnect."""
+        return min(self.debt_ms(now_ms), THROTTLE_MAX_MS)
+
+    def debt_ms(self, now_ms: float) -> float:
+        """How long until the debt is paid, however long that is; 0 without one."""
         self._refill(now_ms)
-        if self._level >= 0:
-            return 0.0
-        return min(-self._level / self._rate, THROTTLE_MAX_MS)
+        return 0.0 if self._level >= 0 else -self._level / self._rate
+
+    def is_full(self, now_ms: float) -> bool:
+        """Whether it is as good as a new one."""
+        self._refill(now_ms)
+        return self._level >= self._burst
 
     def _refill(self, now_ms: float) -> None:
         passed_ms = max(0.0, now_ms - self._then_ms)
         self._then_ms = max(self._then_ms, now_ms)
         self._level = min(self._burst, self._level + passed_ms * self._rate)
-
-
-class QuotaEntity(NamedTuple):
-    """Whom a quota is for. None is "any that has no quota of its own", "" is "not a part of it"."""
-
-    user: str | None
-    client_id: str | None
-
-
-def matching_entities(user: str, client_id: str) -> list[QuotaEntity]:
-    """The entities a caller may fall under, the one that counts first (KIP-55, KIP-257)."""
-    return [
-        QuotaEntity(user, client_id),
-        QuotaEntity(user, None),
-        QuotaEntity(user, ""),
-        QuotaEntity(None, client_id),
-        QuotaEntity(None, None),
-        QuotaEntity(None, ""),
-        QuotaEntity("", client_id),
-        QuotaEntity("", None),
-    ]
