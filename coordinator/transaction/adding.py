@@ -112,6 +112,7 @@ class Adding:
     ) -> PendingTransition | None:
         """The transition for requests that wait for the end of a transaction. It is written with
         that end: to wait until all replicas have the end would take as long again."""
+        assert ended.state.is_complete
         held = self.waiting.take(transaction.transactional_id)
         if not held:
             return None
@@ -169,10 +170,16 @@ class Adding:
         after: TransactionMetadata,
         reply: AddReplies,
     ) -> PendingTransition:
+        assert (after.producer_id, after.producer_epoch) == (
+            before.producer_id,
+            before.producer_epoch,
+        )
+        assert reply.replies, "a record that no producer asked for"
         scope = self._scope
         asked_ms = scope.moment.now_ms
 
         def on_committed() -> None:
+            assert transaction.metadata is after
             if before.state is not TransactionState.ONGOING:
                 due_ms = asked_ms + after.timeout_ms
                 scope.deadlines.set((transaction.transactional_id, Alarm.TIMEOUT), due_ms)

@@ -45,6 +45,8 @@ class Completing:
             return
 
         def on_refused(partitions: tuple[TopicPartition, ...]) -> None:
+            assert known.partitions.issuperset(partitions)
+            assert transactional_id not in self._marked, "every partition had its marker"
             self._refused[transactional_id] = partitions
             self._pause(transactional_id)
 
@@ -68,6 +70,7 @@ class Completing:
         known = transaction.metadata
         assert known is not None
         assert known.state.is_prepared
+        assert transactional_id not in self._refused, "a partition has no marker"
         self._marked.add(transactional_id)
 
         def on_failed(error: ErrorCode) -> None:

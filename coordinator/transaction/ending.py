@@ -147,6 +147,7 @@ class Ending:
     ) -> None:
         known = transaction.metadata
         assert known is not None
+        assert known.state is TransactionState.ONGOING
         wall_ms = self._scope.moment.wall_ms
         after = prepared_classic(known, is_commit=is_commit, wall_ms=wall_ms)
 
@@ -175,6 +176,7 @@ class Ending:
         assert known is not None
 
         def write() -> None:
+            assert transaction.metadata is known, "the verdict is about another transaction"
             has_next = known.is_exhausted
             after = prepared(
                 known,
@@ -190,6 +192,9 @@ class Ending:
 
         def on_committed() -> None:
             if known.is_exhausted:
+                # No other id gets the producer id that the record names (hazard T-10).
+                assert transaction.metadata is not None
+                assert transaction.metadata.next_producer_id == transaction.spare_producer_id
                 transaction.spare_producer_id = NO_PRODUCER_ID
             then.on_committed()
             self._completing.start(transaction)
@@ -248,6 +253,7 @@ def judge_version_2(
 
 def _repeated(known: TransactionMetadata, request: EndTxnRequest) -> EndVerdict:
     """The response to a repetition; INVALID_TXN_STATE if it contradicts the verdict."""
+    assert known.state is not TransactionState.ONGOING, "it has no verdict yet"
     if known.state is TransactionState.EMPTY:
         return _INVALID
     was_committed = known.state in _COMMITTED

@@ -112,6 +112,7 @@ class Initialising:
         self, transaction: TransactionEntry, known: TransactionMetadata, asked: _Asked
     ) -> None:
         """Handle a request for an id that is in use."""
+        assert not transaction.is_moving, "its producer may have the epoch that follows"
         reply = asked.reply
         if not _may_be_known(known, asked):
             reply.refuse(ErrorCode.PRODUCER_FENCED)
@@ -148,6 +149,7 @@ class Initialising:
         producer_epoch: int,
     ) -> None:
         """Assign an epoch of the same producer id; the current one if its response was lost."""
+        assert producer_epoch >= known.producer_epoch, "a fenced producer would be let in again"
         if producer_epoch == known.producer_epoch:
             last_epoch = known.last_producer_epoch
         else:
@@ -161,6 +163,7 @@ class Initialising:
 
         def on_drawn() -> None:
             producer_id = transaction.spare_producer_id
+            assert producer_id >= 0
             wall_ms = self._scope.moment.wall_ms
             known = transaction.metadata
             if known is None:
@@ -178,6 +181,8 @@ class Initialising:
         self, transaction: TransactionEntry, after: TransactionMetadata, reply: InitReply
     ) -> None:
         def on_committed() -> None:
+            # The answer names what the log has (TXN-11).
+            assert transaction.metadata is after
             if transaction.spare_producer_id == after.producer_id:
                 transaction.spare_producer_id = NO_PRODUCER_ID
             reply.accept(after.producer_id, after.producer_epoch)

@@ -95,3 +95,4 @@ class TransactionOutbox(Outbox):
             self._draws.pop(next(iter(self._draws)))(-1, error)
         self._markers.clear()
         self._asked.clear()
+        assert not self.waits, "the outcome of what was added meanwhile would not be reported"

@@ -54,6 +54,7 @@ class Order:
         self.markers = markers
         self.on_end = on_end
         self.open: dict[TopicPartition, int | Parcel | None] = dict.fromkeys(markers.partitions)
+        assert len(self.open) == len(markers.partitions), "one marker for each partition"
         self.refused: list[TopicPartition] = []
         self.is_over = False
 
@@ -118,6 +119,7 @@ class OwedMarkers:
     def add(self, order: Order) -> list[Ended]:
         """Add an order; it ends at once if it has no partitions."""
         assert order.key not in self._orders, "a token names one order"
+        assert not order.is_over
         self._orders[order.key] = order
         for partition in order.open:
             self._by_partition.setdefault(partition, {})[order] = None
@@ -160,6 +162,7 @@ class OwedMarkers:
                 continue
             if content and (len(waiting) > left or len(content) == order_limit):
                 break
+            assert not order.is_over, "an order that has ended is in no queue"
             producer_ids.add(order.markers.producer_id)
             content.append((order, tuple(waiting)))
             left -= len(waiting)
@@ -219,6 +222,7 @@ class OwedMarkers:
     # ---- inside ----
 
     def _place(self, order: Order, partition: TopicPartition, leader: int | None) -> None:
+        assert partition in order.open, "a second marker would be sent"
         order.open[partition] = leader
         self._queues.setdefault(leader, {}).setdefault(order, {})[partition] = None
 
@@ -235,6 +239,7 @@ class OwedMarkers:
             del self._queues[node_id]
 
     def _done(self, order: Order, partition: TopicPartition) -> None:
+        assert not order.is_over
         self._unqueue(order, partition)
         del order.open[partition]
         orders = self._by_partition[partition]

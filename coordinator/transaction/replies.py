@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.coordinator.transaction.metadata import LAST_USABLE_EPOCH
 from ottla.coordinator.transaction.requests import Added
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
@@ -49,6 +50,8 @@ class InitReply(TransactionReply):
 
     def accept(self, producer_id: int, producer_epoch: int) -> None:
         """Return the producer id and epoch."""
+        assert producer_id >= 0
+        assert 0 <= producer_epoch <= LAST_USABLE_EPOCH
         self._send(InitProducerIdResponse(0, ErrorCode.NONE, producer_id, producer_epoch))
 
     def refuse(self, error: ErrorCode) -> None:

@@ -134,6 +134,7 @@ class TransactionScope:
             self.on_moved(transaction)
 
         def on_failed(error: ErrorCode) -> None:
+            assert transaction.pending is pending, "another record of the id is on its way"
             transaction.pending = None
             for _, then in moves:
                 then.on_failed(answer_to(error))
@@ -161,6 +162,8 @@ class TransactionScope:
         transaction.pending = pending
 
         def on_drawn(producer_id: int, error: ErrorCode) -> None:
+            assert transaction.pending is pending
+            assert transaction.spare_producer_id < 0, "a producer id would be lost (T-10)"
             transaction.pending = None
             if producer_id < 0:
                 on_failed(answer_to(error))

@@ -99,6 +99,7 @@ class TransactionShard:
     def on_loaded(self, moment: Moment) -> TransactionEffects:
         """The log is read to its end: complete decided transactions, writing all their markers
         again (TXN-51), and start the timers of open ones."""
+        assert not self.scope.outbox.waits, "nothing is written before the log is read"
         self.scope.moment = moment
         for transaction in self.scope.transactions.values():
             assert transaction.metadata is not None

@@ -76,6 +76,7 @@ VALID_PREVIOUS: Mapping[TransactionState, frozenset[TransactionState]] = Mapping
     }
 )
 """State -> the states that it may follow directly."""
+assert VALID_PREVIOUS.keys() == set(TransactionState)
 
 STORED_STATES = frozenset(TransactionState) - {
     TransactionState.DEAD,

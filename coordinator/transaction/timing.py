@@ -131,10 +131,12 @@ class IdExpiry:
     def _remove(self, batch: dict[str, LogRecord]) -> None:
         transactions = self._scope.transactions
         for transactional_id in batch:
+            assert transactions[transactional_id].pending is None
             transactions[transactional_id].pending = TransactionState.DEAD
 
         def on_committed() -> None:
             for transactional_id in batch:
+                assert transactions[transactional_id].pending is TransactionState.DEAD
                 del transactions[transactional_id]
 
         def on_failed(error: ErrorCode) -> None:

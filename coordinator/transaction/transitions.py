@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.transaction.metadata import (
     EPOCH_MAX,
+    LAST_USABLE_EPOCH,
     NO_PRODUCER_ID,
     TransactionMetadata,
 )
@@ -34,6 +35,8 @@ def initialised(
     wall_ms: int,
 ) -> TransactionMetadata:
     """Assign that epoch of the same producer id."""
+    # The largest epoch stays free: the coordinator fences the last producer with it.
+    assert 0 <= producer_epoch <= LAST_USABLE_EPOCH
     after = before._replace(
         producer_epoch=producer_epoch,
         last_producer_epoch=last_producer_epoch,
@@ -105,6 +108,7 @@ def prepared(
 
     An abort may come without added partitions: the transaction then begins and ends now."""
     is_begun = before.state is TransactionState.ONGOING
+    assert (next_producer_id != NO_PRODUCER_ID) == before.is_exhausted
     after = before._replace(
         state=_prepared_state(is_commit),
         # Only a record written by another implementation can be at the limit already: it is
@@ -154,6 +158,12 @@ def check_move(before: TransactionMetadata | None, after: TransactionMetadata) -
         assert after.partitions == before.partitions, f"{states}: other partitions"
     else:
         assert not after.partitions
+    if before.state is TransactionState.ONGOING:
+        assert after.start_wall_ms == before.start_wall_ms, f"{states}: another transaction"
+    if not after.state.is_prepared:
+        # Only a verdict names the next producer id, and the end of its transaction uses it.
+        kept = NO_PRODUCER_ID if after.state.is_complete else before.next_producer_id
+        assert after.next_producer_id == kept, f"{states}: the next producer id changes"
 
 
 def _prepared_state(is_commit: bool) -> TransactionState:

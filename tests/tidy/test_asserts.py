@@ -13,7 +13,7 @@ FLOORS = {
     "broker.replica": 13,
     "coordinator.controller": 36,
     "coordinator.group": 5,
-    "coordinator.transaction": 22,
+    "coordinator.transaction": 42,
 }
 
 
