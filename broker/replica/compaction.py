@@ -92,6 +92,7 @@ def end_of_cleanable(
         ):
             break
         end = segment.next_offset
+    assert end <= max(limit, segments[0].base_offset), "records above it may still change (S-21)"
     return end
 
 
@@ -113,6 +114,7 @@ def survey(
             dirty_bytes += segment.size_bytes
             if oldest_dirty == NO_TIMESTAMP:
                 oldest_dirty = segment.first_timestamp
+    assert dirty_bytes == 0 or first_dirty < end_offset
     is_overdue = (
         rules.has_deadline
         and dirty_bytes > 0
@@ -154,6 +156,7 @@ def group_segments(
             and groups
             and segment.next_offset - 1 - groups[-1][0].base_offset <= INT32_MAX
         )
+        assert not groups or groups[-1][-1].next_offset <= segment.base_offset
         if fits:
             groups[-1].append(segment)
         else:

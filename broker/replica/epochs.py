@@ -96,6 +96,9 @@ class LeaderEpochs:
             self._epochs.append(leader_epoch)
             self._starts.append(start_offset)
             changed = True
+        assert len(self._epochs) == 1 or (
+            self._epochs[-2] < self._epochs[-1] and self._starts[-2] < self._starts[-1]
+        )
         return changed
 
     def _precedes(self, index: int, leader_epoch: int, start_offset: int) -> bool:
@@ -167,6 +170,8 @@ class LeaderEpochs:
         if own_end.is_undefined:
             return Truncation(limit, is_final=True)
         if own_end.leader_epoch != leader_end.leader_epoch:
+            # Each round is about an older epoch: there is a last one.
+            assert own_end.leader_epoch < leader_end.leader_epoch
             return Truncation(min(own_end.end_offset, log_end_offset), is_final=False)
         return Truncation(min(limit, own_end.end_offset), is_final=True)
 
@@ -178,6 +183,7 @@ class LeaderEpochs:
         kept = bisect_left(self._starts, end_offset)
         changed = kept < len(self._starts)
         del self._epochs[kept:], self._starts[kept:]
+        assert not self._starts or self._starts[-1] < end_offset
         return changed
 
     def truncate_from_start(self, log_start_offset: int) -> bool:
@@ -189,6 +195,7 @@ class LeaderEpochs:
             return False
         del self._epochs[:index], self._starts[:index]
         self._starts[0] = log_start_offset
+        assert len(self._starts) == 1 or log_start_offset < self._starts[1]
         return True
 
     def clear(self) -> None:

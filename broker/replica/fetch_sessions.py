@@ -180,10 +180,12 @@ class FetchSessions(Generic[Key, Wanted]):
             return None
         session: FetchSession[Key, Wanted] = FetchSession(session_id, ask, now_ms)
         self._sessions[session_id] = session
+        assert len(self._sessions) <= self._slots
         return session
 
     def end(self, session: FetchSession[Key, Wanted]) -> None:
         """Remove a session without partitions."""
+        assert not len(session)
         self._sessions.pop(session.session_id, None)
 
     def _evict(self, ask: SessionAsk, size: int, now_ms: float) -> bool:

@@ -100,6 +100,9 @@ class InSyncSet:
             self.partition_epoch,
             eligible_after(self.committed, self.eligible_leaders, target, min_insync),
         )
+        # Below the minimum no member is forgotten: it may be the next leader (hazard R-21).
+        kept = {*target, *self.pending.eligible_leaders}
+        assert len(target) >= min_insync or kept.issuperset(self.committed)
         return self.pending
 
     def on_answer(

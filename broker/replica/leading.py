@@ -105,6 +105,8 @@ class Leading:
                     # It may have shut down: only its fetches from now on may bring it back.
                     follower.forget()
             self._count()
+        # The set may be ahead, by changes of this leader; never the state that others are told.
+        assert self.leadership.partition_epoch <= self.in_sync.partition_epoch
         return news
 
     def _follow(self, now_ms: float) -> None:
@@ -260,6 +262,7 @@ class Leading:
             # The store refuses another broker epoch than that of the fetch.
             joining = ((asking, self.followers[asking].broker_epoch),)
         target = staying + tuple(node for node, _ in joining)
+        assert self._node_id in target or self._node_id not in self.in_sync.committed
         if not self.in_sync.differs(target, self.min_insync):
             return None
         change = self.in_sync.propose(

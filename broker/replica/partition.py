@@ -99,6 +99,7 @@ class Replica:
     def last_stable_offset(self) -> int:
         """Where read_committed readers stop."""
         stable = self.history.producers.transactions.last_stable_offset(self.high_watermark)
+        assert stable <= self.high_watermark, self
         return max(stable, self.log_start_offset)
 
     def become_leader(self, leadership: PartitionLeadership, now_ms: float) -> RoleChange:
@@ -116,6 +117,8 @@ class Replica:
         epochs.assign(leadership.leader_epoch, self.log_end_offset)
         start_offset = epochs.start_of(leadership.leader_epoch)
         assert start_offset is not None
+        assert start_offset <= self.log_end_offset, "followers would never reach it"
+        assert self.led_since <= leadership.leader_epoch
         self._enter(Role.LEADER, leadership)
         self.leading = Leading(self.node_id, leadership, start_offset, self.limits, now_ms)
         return RoleChange(is_new_epoch=True, watermark_moved=self.maybe_raise_watermark(now_ms))
@@ -143,6 +146,9 @@ class Replica:
         self.leading = None
 
     def _enter(self, role: Role, leadership: PartitionLeadership) -> None:
+        # Nothing that was proved in an epoch is true in an earlier one (hazard R-06).
+        assert leadership.leader_epoch >= self.leader_epoch
+        assert (role is Role.LEADER) == (leadership.leader == self.node_id)
         self.role = role
         self.leadership = leadership
         self.leader_epoch = leadership.leader_epoch
@@ -274,6 +280,7 @@ class Replica:
             reached = raised_watermark(self.high_watermark, end, ends)
         if self.limits.counts_flushed:
             reached = max(self.high_watermark, min(reached, self.flushed_offset))
+        assert reached >= self.high_watermark, "consumers have read up to it (REP-14)"
         return self._set_watermark(reached)
 
     def _set_watermark(self, high_watermark: int) -> bool:

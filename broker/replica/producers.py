@@ -138,6 +138,10 @@ class ProducerTable:
                 gone.append(producer_id)
         for producer_id in gone:
             del self._states[producer_id]
+        # A transaction without its producer's state could never be ended (hazard T-06).
+        assert self.transactions.open_transactions.keys() == {
+            producer_id for producer_id, state in self._states.items() if state.has_open_transaction
+        }
         return len(gone)
 
     def clear(self) -> None:

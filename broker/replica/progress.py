@@ -102,6 +102,7 @@ class FollowerProgress:
 
         A follower that has everything never lags, however old its last fetch is: whether it is
         alive is decided by its session (hazard R-17)."""
+        assert self.log_end_offset <= leader_end_offset, "a leader's log loses no records"
         if self.log_end_offset == leader_end_offset:
             return True
         return now_ms - self.last_caught_up_ms <= lag_time_max_ms

@@ -132,7 +132,14 @@ def _look(
         if len(rewritten) > min(rules.max_message_bytes, rules.segment_bytes):
             message = f"the batch has {len(rewritten)} bytes as {plan.recompress.name.lower()}"
             return RecordChecks(AppendPlan(ErrorCode.MESSAGE_TOO_LARGE, message))
-        return RecordChecks(plan._replace(batch=parse_batch(memoryview(rewritten)), look=_NOT))
+        parsed = parse_batch(memoryview(rewritten))
+        # By these a retry of the producer is known.
+        assert (parsed.producer_id, parsed.base_sequence) == (
+            batch.producer_id,
+            batch.base_sequence,
+        )
+        assert parsed.record_count == batch.record_count
+        return RecordChecks(plan._replace(batch=parsed, look=_NOT))
     return RecordChecks(plan._replace(look=_NOT))
 
 

@@ -91,6 +91,8 @@ class SizeRetention:
             if remaining_bytes < self.retention_bytes:
                 break
             chosen.append(segment)
+        kept_bytes = sum(one.size_bytes for one in segments[len(chosen) :])
+        assert not chosen or kept_bytes >= self.retention_bytes
         return chosen
 
 
@@ -114,6 +116,8 @@ def deletable_count(
         if not is_chosen or segment.next_offset > high_watermark or segment.size_bytes == 0:
             break
         count += 1
+    # What is not replicated has no other copy (LOG-17).
+    assert all(one.next_offset <= high_watermark for one in segments[:count])
     return count
 
 

@@ -82,6 +82,8 @@ class PartitionTransactions:
         assert first_offset < marker_offset
         del self._open[producer_id]
         # As in Kafka, the index entry considers open transactions only, not unreplicated markers.
+        # The high watermark is compared with the first marker only.
+        assert not self._ended or self._ended[-1].last_offset < marker_offset
         stable = min(self._open.values(), default=marker_offset + 1)
         done = CompletedTransaction(producer_id, first_offset, marker_offset, is_aborted, stable)
         self._ended.append(done)

@@ -92,6 +92,7 @@ class Verifications:
         if _is_before(claim.base_sequence, guard.lowest_sequence):
             guard.lowest_sequence = claim.base_sequence
         guard.adds = claim.adds
+        assert guard.is_standing, "the coordinator's answer would be void for ever"
         return None if guard.is_confirmed else guard
 
     def judge(self, batch: RecordBatch, state: ProducerState | None) -> ErrorCode:

@@ -10,7 +10,7 @@ from tests.tidy.tree import functions, product_modules
 
 # Asserts per hundred functions, at least. The aim is 33; raise a floor when its room gets better.
 FLOORS = {
-    "broker.replica": 13,
+    "broker.replica": 25,
     "coordinator.controller": 36,
     "coordinator.group": 5,
     "coordinator.transaction": 42,
