@@ -12,7 +12,7 @@ from tests.tidy.tree import functions, product_modules
 FLOORS = {
     "broker.replica": 25,
     "coordinator.controller": 36,
-    "coordinator.group": 5,
+    "coordinator.group": 12,
     "coordinator.transaction": 42,
 }
 

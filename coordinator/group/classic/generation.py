@@ -46,6 +46,8 @@ class Generation:
     def move_to(self, state: ClassicGroupState) -> None:
         """Enter another state; asserts that the transition is allowed."""
         assert may_follow(self.state, state), f"{self.state.value} before {state.value}"
+        assert state not in IN_A_GENERATION or self.roster.leader_id in self.roster.members
+        assert state is not ClassicGroupState.EMPTY or not self.roster.members
         self.state = state
         self.state_since_wall_ms = self._scope.moment.wall_ms
 
@@ -74,6 +76,7 @@ class Generation:
     ) -> JoinGroupResponse:
         """The member's JoinGroup response; only the leader needs the list of members."""
         assert self.state in IN_A_GENERATION
+        assert self.roster.members.get(member.member_id) is member
         return JoinGroupResponse(
             generation_id=self.generation_id,
             protocol_type=self.roster.protocol_type,
@@ -114,6 +117,7 @@ class Generation:
     def record(self, assignments: Mapping[str, bytes]) -> LogRecord:
         """The group's record, with these assignments by member id."""
         name, roster = self.protocol_name, self.roster
+        assert not roster.members or roster.leader_id in roster.members
         value = GroupMetadataValue(
             protocol_type=roster.protocol_type or "",
             generation=self.generation_id,

@@ -71,6 +71,7 @@ class ClassicGroups:
         """Delete a group that was created for a client that never joined."""
         group = self.find(group_id)
         if group is not None and group.is_vacant:
+            assert not group.roster.members
             del self._groups[group_id]
 
     def _heartbeat(self, request: HeartbeatRequest) -> ErrorCode:

@@ -137,6 +137,7 @@ class Rebalance:
             self._become_empty()
 
     def _become_empty(self) -> None:
+        assert not self.pending_sync
         self._generation.move_to(ClassicGroupState.EMPTY)
         self._generation.note(GroupEventKind.EMPTY, "", "")
         # If this record is not written, a restart restores an earlier generation; it ends again
@@ -163,6 +164,7 @@ class Rebalance:
             member.assignment = b""
             member.is_new = False
             self._sessions.begin(member)
+        assert roster.parked_join_count == 0, "a member would wait until the next rebalance"
         self.pending_sync = dict.fromkeys(roster.members)
         self._sessions.start(SYNC, roster.rebalance_timeout_ms)
 
@@ -177,6 +179,8 @@ class Rebalance:
     def on_sync_timer(self) -> None:
         """Remove the members that have not sent SyncGroup and start a rebalance."""
         assert self._generation.state in IN_A_GENERATION
+        assert self.pending_sync, "the timer ends with the last SyncGroup"
+        assert self.pending_sync.keys() <= self.roster.members.keys()
         timeout_ms = self.roster.rebalance_timeout_ms
         why = f"it did not ask for its assignment within the rebalance timeout of {timeout_ms} ms"
         for member_id in list(self.pending_sync):
@@ -185,6 +189,7 @@ class Rebalance:
 
     def become_stable(self, assignments: Mapping[str, bytes]) -> None:
         """Set the assignments, which are in the log now, and enter Stable."""
+        assert self.roster.parked_join_count == 0, "a join starts another rebalance"
         self._generation.move_to(ClassicGroupState.STABLE)
         self._generation.note(
             GroupEventKind.ASSIGNED, "", f"to {counted(len(self.roster.members))}"
@@ -210,6 +215,7 @@ class Rebalance:
     def remove(self, member: ClassicGroupMember, kind: GroupEventKind, why: str) -> None:
         """Remove a member; the caller starts the rebalance. A client that is still alive gets
         UNKNOWN_MEMBER_ID and has to join as a new member."""
+        assert self.roster.members.get(member.member_id) is member
         join = self.roster.take_join(member)
         if join is not None:
             self._scope.outbox.answer(join.ticket, refused_join(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -227,6 +233,7 @@ class Rebalance:
                 member_id = "" if member.is_new else member.member_id
                 self._scope.outbox.answer(join.ticket, refused_join(error, member_id))
             self.refuse_sync(member, error)
+        assert self.roster.parked_join_count == 0
         for member_id in (*self.roster.members, *self.roster.pending):
             self._sessions.end(member_id)
         self._sessions.stop(JOIN)

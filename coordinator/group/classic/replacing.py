@@ -61,13 +61,13 @@ class Replacing:
     ) -> None:
         """Give the membership to the process that sent this JoinGroup."""
         roster, generation = self._roster, self._generation
+        assert roster.members.get(member.member_id) is member
         join = ParkedJoin(ticket, caller.api_version)
         change = _Change(member.member_id, new_id, roster.leader_id or "", join)
         self._fence(member)
         topics = self._topics(member)
         self._rename(member, new_id)
-        member.client_id, member.client_host = caller.client_id, caller.client_host
-        roster.update(member, request)
+        roster.update(member, request, caller)
         self._sessions.begin(member)
         roster.park_join(member, join)
         generation.note(GroupEventKind.REPLACED, new_id, f"it was {change.old_id}")
@@ -97,6 +97,7 @@ class Replacing:
 
     def _rename(self, member: ClassicGroupMember, new_id: str) -> None:
         pending_sync = self._rebalance.pending_sync
+        assert new_id not in pending_sync
         self._sessions.end(member.member_id)
         if member.member_id in pending_sync:
             del pending_sync[member.member_id]

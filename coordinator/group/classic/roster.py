@@ -11,6 +11,7 @@ from ottla.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ottla.coordinator.effects import RequestOrigin
     from ottla.coordinator.group.classic.member import ClassicGroupMember, ParkedJoin
     from ottla.protocol.messages.join_group import JoinGroupRequest
 
@@ -70,6 +71,7 @@ class Roster:
         self.pending.pop(member.member_id, None)
         if self.leader_id not in self.members:
             self.leader_id = member.member_id
+        assert len(self._static_ids) <= len(self.members)
 
     def remove(self, member_id: str) -> ClassicGroupMember:
         """Remove a member whose parked requests have been answered."""
@@ -81,11 +83,17 @@ class Roster:
         self._discount(member)
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
+        assert self.leader_id in self.members or not self.members
+        assert self.members or not self.size_bytes, "the limit of the record's size would drift"
         return member
 
     def rename(self, member: ClassicGroupMember, new_id: str) -> None:
         """Give a static member a new id; it keeps its leadership."""
         assert member.instance_id is not None
+        assert new_id not in self.members
+        # Its process would wait for an answer under an id that is another process's (G-07).
+        assert member.parked_join is None
+        assert member.parked_sync is None
         old_id = member.member_id
         del self.members[old_id]
         self._discount(member)
@@ -96,9 +104,16 @@ class Roster:
         if self.leader_id == old_id:
             self.leader_id = new_id
 
-    def update(self, member: ClassicGroupMember, request: JoinGroupRequest) -> None:
-        """Take over protocols and timeouts from the request."""
+    def update(
+        self,
+        member: ClassicGroupMember,
+        request: JoinGroupRequest,
+        caller: RequestOrigin | None = None,
+    ) -> None:
+        """Take over protocols and timeouts from the request, and the client of a new process."""
         self._discount(member)
+        if caller is not None:
+            member.client_id, member.client_host = caller.client_id, caller.client_host
         member.protocols = protocols_of(request)
         member.rebalance_timeout_ms = rebalance_timeout_ms(request)
         member.session_timeout_ms = request.session_timeout_ms
@@ -111,14 +126,17 @@ class Roster:
     def _discount(self, member: ClassicGroupMember) -> None:
         self._supporters.subtract({name for name, _ in member.protocols})
         self.size_bytes -= member.size_bytes
+        assert self.size_bytes >= 0
 
     # Joining the rebalance.
 
     def park_join(self, member: ClassicGroupMember, join: ParkedJoin) -> None:
         """Keep the member's JoinGroup until the rebalance completes."""
         assert member.parked_join is None
+        assert self.members.get(member.member_id) is member, "no rebalance would answer it"
         member.parked_join = join
         self.parked_join_count += 1
+        assert self.parked_join_count <= len(self.members)
 
     def take_join(self, member: ClassicGroupMember) -> ParkedJoin | None:
         """Take the member's parked JoinGroup, which the caller must answer; None if none."""
@@ -126,6 +144,7 @@ class Roster:
         if join is not None:
             member.parked_join = None
             self.parked_join_count -= 1
+            assert self.parked_join_count >= 0
         return join
 
     def elect_leader(self) -> bool:

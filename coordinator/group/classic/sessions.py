@@ -49,6 +49,7 @@ class Sessions:
         member.session_deadline_ms = deadline_ms
         if deadline_ms < member.armed_ms:
             self._arm(member)
+        assert member.armed_ms <= deadline_ms, "a silent member would stay too long (G-06)"
 
     def is_over(self, member: ClassicGroupMember) -> bool:
         """Whether the session whose timer fired is over; if not, the timer is set again."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.failures import answer_to
+from ottla.coordinator.group.classic.generation import IN_A_GENERATION
 from ottla.coordinator.group.classic.replies import refused_sync
 from ottla.coordinator.group.classic.states import ClassicGroupState
 from ottla.coordinator.group.common.timeline import GroupEventKind
@@ -53,10 +54,12 @@ class Syncing:
             )
             self._scope.outbox.answer(ticket, refused_sync(error))
             return
+        assert self._generation.state in IN_A_GENERATION
         member = self._roster.members[request.member_id]
         self._rebalance.on_synced(member.member_id)
         self._sessions.extend(member)
         if self._generation.state is ClassicGroupState.STABLE:
+            assert member.parked_sync is None, "it was answered when the group became stable"
             self._answer(member, ticket)
             return
         # A client that has given up its first request reads only the second response.
@@ -109,6 +112,7 @@ class Syncing:
             self._rebalance.prepare(why)
             return
         generation_id = self._generation.generation_id
+        assert self._stored_generation != generation_id, "a generation has one assignment"
         self._stored_generation = generation_id
         self._generation.append(
             record,

@@ -112,6 +112,7 @@ class Timeline:
             self._count -= 1
             if not self._groups[quietest]:
                 del self._groups[quietest]
+        assert len(events) <= self._events_of_group_max
 
     def of_group(self, group_id: str) -> list[Event]:
         """The remaining events of a group, oldest first; also of a deleted group."""

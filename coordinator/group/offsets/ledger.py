@@ -135,6 +135,7 @@ class OffsetLedger:
     def on_failed(self, changes: Iterable[PendingOffset]) -> None:
         """The records were not written."""
         for change in changes:
+            assert not change.is_committed, "readers have seen it"
             self._close(change)
 
     def on_marker(self, producer_id: int, producer_epoch: int, *, is_commit: bool) -> None:
@@ -183,6 +184,7 @@ class OffsetLedger:
         return change
 
     def _on_committed(self, change: PendingOffset) -> None:
+        assert not change.is_committed
         change.is_committed = True
         ongoing = self._transactions.get(change.writer.producer_id, ())
         if change.outcome is not None or change not in ongoing:
@@ -196,6 +198,7 @@ class OffsetLedger:
 
     def _end(self, change: PendingOffset) -> None:
         """Apply a change whose outcome is known."""
+        assert change.is_committed, "readers would see what may be lost (G-03)"
         if change.outcome is not False:
             if not change.is_superseded:
                 self._put_in_force(change)
@@ -204,6 +207,7 @@ class OffsetLedger:
 
     def _put_in_force(self, change: PendingOffset) -> None:
         group_id, (topic, partition) = change.group_id, change.place
+        assert not change.is_superseded, "the group would go back to an earlier offset (T-23)"
         if change.value is not None:
             topics = self._committed.setdefault(group_id, {})
             topics.setdefault(intern(topic), {})[partition] = change.value

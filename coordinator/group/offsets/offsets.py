@@ -261,6 +261,8 @@ class OffsetTable:
         if not changes:
             outcome.answer(error)
             return
+        assert error is ErrorCode.NONE
+        assert len(changes) == len(values), "one change for each record"
         self._outbox.append(
             [offset_record(group_id, place, value) for place, value in values],
             outcome.continuation(self.ledger, changes),

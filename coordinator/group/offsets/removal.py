@@ -102,6 +102,7 @@ def _batches(group_id: str, places: Iterable[TopicPartition]) -> Iterator[_Batch
         if batch and (is_full or len(batch) == DELETIONS_PER_APPEND_MAX):
             yield batch
             batch, size_bytes = {}, 0
+        assert len(batch) < DELETIONS_PER_APPEND_MAX
         batch[place] = record
         size_bytes += len(record.key)
     if batch:

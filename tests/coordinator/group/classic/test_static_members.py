@@ -296,3 +296,14 @@ def test_the_leader_is_told_of_static_members_first() -> None:
 
     (listed,) = [one.members for one in answers if one.members]
     assert [one.group_instance_id for one in listed] == ["a", "b", None, None]
+
+
+def test_the_size_of_the_record_follows_a_member_that_restarts_as_another_client() -> None:
+    """The limit of the record counts the members that there are: the sum must not drift (G-10)."""
+    scene = Scene()
+    _leader, follower = scene.stable(A, B)
+    scene.told(scene.ask(join_request(B), client_id="a much longer client id"))
+    members = scene.group.roster.members
+
+    assert follower.member_id not in members
+    assert scene.group.roster.size_bytes == sum(one.size_bytes for one in members.values())
