@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Any
 
-from ottla.protocol.acls import CLUSTER_NAME, OPERATIONS, AclResourceType, Operation
+from ottla.broker.authorization.index import AclDecision, AclIndex, decide, may_on_any
+from ottla.protocol.acls import CLUSTER_NAME, OPERATIONS, AclResourceType, Operation, plain_host
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.engine.context import RequestCaller
+
+    Tell = Callable[[RequestCaller, Operation, AclResourceType, str, AclDecision], object]
+
+logger = logging.getLogger("ottla.authorization")
+
+# So many decisions are remembered; a decision and its key take about 300 bytes.
+REMEMBERED_MAX = 100_000
+_SUPER_USER = AclDecision(True, "a super user may do everything")
+_NOT_LOADED = AclDecision(False, "the rules have not been loaded yet")
+_FAILED = AclDecision(False, "the decision has failed")
+# An allowed operation of these changes the cluster, and the audit log has it.
+_CHANGES = frozenset(
+    {
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.ALTER_CONFIGS,
+        Operation.CREATE_TOKENS,
+    }
+)
 
 
 class Authorizer:
     """Of a broker without ``authorizer.class.name``: every caller may do everything."""
 
+    # Grows whenever a decision may have changed.
+    version = 0
+
     def is_allowed(
         self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
-        """Whether the caller may do this to that resource."""
+        """Whether the caller may do this to that resource, which it has asked for."""
+        return True
+
+    def may_see(
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
+    ) -> bool:
+        """The same for a resource that the caller has not named: it is left out of an answer, and a
+        refusal is no event."""
+        return self.is_allowed(caller, operation, resource, name)
+
+    def may_on_any(
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType
+    ) -> bool:
+        """Whether the caller may do this to at least one resource of the type (KIP-679)."""
         return True
 
     def topic_operations(self, caller: RequestCaller, topic: str) -> int:
@@ -32,5 +72,114 @@ class Authorizer:
         return self._bits(caller, AclResourceType.CLUSTER, CLUSTER_NAME)
 
     def _bits(self, caller: RequestCaller, resource: AclResourceType, name: str) -> int:
-        allowed = (op for op in OPERATIONS[resource] if self.is_allowed(caller, op, resource, name))
+        allowed = (op for op in OPERATIONS[resource] if self.may_see(caller, op, resource, name))
         return sum(1 << operation for operation in allowed)
+
+
+class AclAuthorizer(Authorizer):
+    """Decides by the rules of an index, and remembers decisions until another index comes.
+
+    ``tell`` hears of each refusal, and of each allowed change of the cluster."""
+
+    def __init__(
+        self, super_users: frozenset[str], *, open_without_rules: bool, tell: Tell
+    ) -> None:
+        self._super_users = super_users
+        self._open_without_rules = open_without_rules
+        self._tell = tell
+        self._index: AclIndex | None = None
+        self.version = 0
+        # True for what is allowed without a word; other decisions are told each time.
+        self._remembered: dict[Any, AclDecision | bool] = {}
+        self._remembered_any: dict[Any, bool] = {}
+
+    @property
+    def index(self) -> AclIndex:
+        """The rules in force; none before they have been loaded."""
+        return self._index or AclIndex()
+
+    def take(self, index: AclIndex) -> None:
+        """Decide by these rules from now on."""
+        self._index = index
+        self.version += 1
+        self._forget()
+
+    def _forget(self) -> None:
+        self._remembered = {}
+        self._remembered_any = {}
+
+    def is_allowed(
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
+    ) -> bool:
+        key = caller.principal, caller.client_host, operation, resource, name
+        decision = self._remembered.get(key)
+        if decision is True:
+            return True
+        found = self._decision(key) if decision is None else decision
+        assert isinstance(found, AclDecision)
+        if not found.is_allowed or operation in _CHANGES:
+            self._tell(caller, operation, resource, name, found)
+        return found.is_allowed
+
+    def may_see(
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
+    ) -> bool:
+        key = caller.principal, caller.client_host, operation, resource, name
+        decision = self._remembered.get(key)
+        if decision is None:
+            decision = self._decision(key)
+        return decision is True or (isinstance(decision, AclDecision) and decision.is_allowed)
+
+    def may_on_any(
+        self, caller: RequestCaller, operation: Operation, resource: AclResourceType
+    ) -> bool:
+        key = caller.principal, caller.client_host, operation, resource
+        found = self._remembered_any.get(key)
+        if found is None:
+            found = self._remembered_any[key] = self._decide_any(*key)
+            if len(self._remembered_any) > REMEMBERED_MAX:
+                self._forget()
+        return found
+
+    def _decide_any(
+        self, principal: str, host: str, operation: Operation, resource: AclResourceType
+    ) -> bool:
+        if principal in self._super_users:
+            return True
+        if self._index is None:
+            return False
+        caller = principal, plain_host(host)
+        is_open = self._open_without_rules
+        return may_on_any(self._index, caller, operation, resource, open_without_rules=is_open)
+
+    def _decision(self, key: tuple[str, str, Operation, AclResourceType, str]) -> AclDecision:
+        decision = self.decide(*key)
+        if len(self._remembered) >= REMEMBERED_MAX:
+            self._forget()
+        is_silent = decision.is_allowed and key[2] not in _CHANGES
+        self._remembered[key] = True if is_silent else decision
+        return decision
+
+    def decide(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: AclResourceType,
+        name: str,
+    ) -> AclDecision:
+        """The decision, with its reason."""
+        if principal in self._super_users:
+            return _SUPER_USER
+        if self._index is None:
+            return _NOT_LOADED
+        caller = principal, plain_host(host)
+        is_open = self._open_without_rules
+        try:
+            return decide(
+                self._index, caller, operation, (resource, name), open_without_rules=is_open
+            )
+        except Exception:
+            # What cannot be decided is denied.
+            logger.exception("the decision about %s of %s has failed", operation.name, principal)
+            return _FAILED

@@ -12,6 +12,7 @@ from ottla.protocol.data_classes import dataclass
 if TYPE_CHECKING:
     from ottla.broker.administration.cluster_admin import ClusterAdmin
     from ottla.broker.authorization.authorizer import Authorizer
+    from ottla.broker.authorization.store import AclStore
     from ottla.broker.coordinating.groups import GroupCoordinator
     from ottla.broker.coordinating.internal_topics import InternalTopics
     from ottla.broker.coordinating.transactions import TransactionCoordinator
@@ -42,6 +43,8 @@ class Services:
     config: BrokerConfig
     settings: Settings
     authorizer: Authorizer
+    # None without an authorizer.
+    acls: AclStore | None
     quotas: Quotas
     metadata: MetadataCache
     partitions: Partitions

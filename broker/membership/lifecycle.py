@@ -127,6 +127,10 @@ class Lifecycle:
         self.cluster_id, self.controller_epoch_at_start = found
         return self.cluster_id
 
+    async def prepare(self, step: Callable[[MetadataSession], Awaitable[None]]) -> None:
+        """Do this before the broker registers. Raises StoreError."""
+        await self._patiently(step)
+
     async def register(
         self, registration: Registration, followers: Sequence[SessionFollower]
     ) -> int:

@@ -1,1 +1,1 @@
-"""Who speaks to the broker, and how: certificates, principals, logins."""
+"""Who speaks to the broker, and how; the record of what was decided about it."""

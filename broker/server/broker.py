@@ -114,6 +114,10 @@ class Broker:
     async def _start(self) -> None:
         self.pages.listen()
         lifecycle = await self._join()
+        acls = self.parts.authorization.acls
+        if acls is not None:
+            # The controller's first requests are decided about too.
+            await lifecycle.prepare(acls.load)
         self.metadata.begin(lifecycle.cluster_id, lifecycle.controller_epoch_at_start)
         logs = await self._open_logs(lifecycle.cluster_id)
         requests = self.state.requests = build_request_parts(self.parts, lifecycle, self.gate)
@@ -177,7 +181,9 @@ class Broker:
             -1 if logs.clean_broker_epoch is None else logs.clean_broker_epoch,
             logs.home,
         )
+        acls = parts.authorization.acls
         session_followers = (
+            *(() if acls is None else (acls,)),
             parts.configs,
             parts.features,
             parts.controller,

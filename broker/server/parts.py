@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.administration.producer_ids import ProducerIds
+from ottla.broker.authorization.setup import build_authorization
 from ottla.broker.cleaner.cleaner import Cleaning
 from ottla.broker.cleaner.settings import cleaning_settings
 from ottla.broker.controlling.controller import ControllerCandidate
@@ -31,6 +32,8 @@ from ottla.broker.partitions.lease import Lease
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.produces import Flushes
 from ottla.broker.partitions.throttles import ReplicationThrottles
+from ottla.broker.security.audit import Audit
+from ottla.broker.security.audit_file import audit_sink
 from ottla.broker.server.coordinators import BrokerCoordinators, build_coordinators
 from ottla.coordinator.configs.config_changes import check_topic_configs
 from ottla.coordinator.controller.specs import controller_settings
@@ -40,6 +43,7 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.authorization.setup import Authorization
     from ottla.broker.following.fetchers import Fetchers
     from ottla.broker.server.shared_parts import SharedParts
     from ottla.coordinator.metadata.delta import MetadataDelta
@@ -49,6 +53,8 @@ class BrokerParts(NamedTuple):
     """The parts of a broker that exist from its construction to its end, in build order."""
 
     shared: SharedParts
+    audit: Audit
+    authorization: Authorization
     settings: Settings
     lease: Lease
     throttles: ReplicationThrottles
@@ -75,6 +81,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     """Build and connect all parts."""
     node_id, ports, config = shared.node_id, shared.ports, shared.config
     metadata, clock, tasks = shared.metadata, ports.clock, shared.tasks
+    audit = Audit(node_id, clock, audit_sink(ports.disk, config.audit_log))
     settings = Settings(config, node_id, metadata.config)
     lease = Lease()
     throttles = ReplicationThrottles(node_id, lambda: settings.sources, clock)
@@ -91,6 +98,8 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     channel = WireChannel(peers, metadata, receiver)
     parts = BrokerParts(
         shared=shared,
+        audit=audit,
+        authorization=build_authorization(config, audit.decided, clock, tasks),
         settings=settings,
         lease=lease,
         throttles=throttles,

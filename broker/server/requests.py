@@ -12,7 +12,6 @@ from ottla.broker.administration.controlled_shutdown import ControlledShutdown
 from ottla.broker.administration.topic_creation import TopicCreation
 from ottla.broker.api.dispatch import Dispatcher
 from ottla.broker.api.table import TABLE, advertised_apis
-from ottla.broker.authorization.authorizer import Authorizer
 from ottla.broker.coordinating.internal_topics import InternalTopics
 from ottla.broker.handlers.services import Services
 from ottla.broker.network.server import NetworkServer
@@ -81,7 +80,8 @@ def _build_services(parts: BrokerParts, admin: ClusterAdmin) -> Services:
         node_id=shared.node_id,
         config=config,
         settings=parts.settings,
-        authorizer=Authorizer(),
+        authorizer=parts.authorization.authorizer,
+        acls=parts.authorization.acls,
         quotas=quotas,
         metadata=metadata,
         partitions=parts.partitions,

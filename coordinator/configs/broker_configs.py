@@ -55,6 +55,9 @@ class BrokerConfig:
     broker_id: int
     max_connections_per_ip_overrides: Mapping[str, int]
 
+    allow_everyone_if_no_acl_found: bool
+    audit_log: str | None
+    authorizer_class_name: str
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool
     broker_id_generation_enable: bool
@@ -127,6 +130,7 @@ class BrokerConfig:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    super_users: str
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 _TABLE = """
 advertised.listeners | string | null | - | per-broker | yes
     Addresses that clients are told to connect to, where they differ from listeners.
+allow.everyone.if.no.acl.found | bool | false | - | read-only | yes
+    Whether all clients may use a resource that no access rule is about.
 alter.config.policy.class.name | class | null | - | read-only | no
     Java class that vets configuration changes.
 alter.log.dirs.replication.quota.window.num | int | 11 | >=1 | read-only | no
     Samples kept for the rate limit of moves between directories.
 alter.log.dirs.replication.quota.window.size.seconds | int | 1 | >=1 | read-only | no
     Length of one such sample.
-authorizer.class.name | string | "" | - | read-only | no
-    Java class that authorizes requests.
+authorizer.class.name | string | "" | {, kafka.security.authorizer.AclAuthorizer, \
+org.apache.kafka.metadata.authorizer.StandardAuthorizer, ottla.acl} | read-only | yes
+    Whether access rules (ACLs) count: each of these names means the authorizer of this broker.
 auto.create.topics.enable | bool | true | - | read-only | yes
     Whether asking for a topic's metadata makes the topic.
 auto.include.jmx.reporter | bool | true | - | read-only | no
@@ -365,6 +368,8 @@ offsets.topic.replication.factor | short | 3 | >=1 | read-only | yes
     Replicas of the offsets topic.
 offsets.topic.segment.bytes | int | 104857600 | >=1 | read-only | yes
     Segment size of the offsets topic.
+ottla.audit.log | string | null | - | read-only | yes
+    File that the lines of the audit log are appended to; without it they go to the log.
 ottla.fetch.zero.copy | bool | true | - | read-only | yes
     Whether fetched records go from file to socket without passing through the process.
 ottla.free.space.floor.bytes | long | 268435456 | >=0 | read-only | yes
@@ -613,6 +618,8 @@ ssl.truststore.password | password | null | - | per-broker | no
     Password of that file.
 ssl.truststore.type | string | JKS | - | per-broker | no
     Format of that file.
+super.users | string | "" | principals | read-only | yes
+    Principals that may do everything, such as User:admin;User:CN=broker-1,O=Example.
 telemetry.max.bytes | int | 1048576 | >=1 | read-only | no
     Largest metrics push of a client (KIP-714).
 transaction.abort.timed.out.transaction.cleanup.interval.ms | int | 10000 | >=1 | read-only | yes

@@ -195,10 +195,23 @@ def _address(value: Value) -> None:
         raise BadValue("it is host:port")
 
 
+# A name may hold commas, as those of certificates do; a second principal after one is a mistake.
+_PRINCIPAL = re.compile(r"[^:;,\s]+:(?!.*,\s*User:).+")
+
+
+def _principals(value: Value) -> None:
+    """Kafka's form of a list of principals: type:name, separated by semicolons."""
+    items = [item.strip() for item in str(value).split(";")]
+    if not all(_PRINCIPAL.fullmatch(item) for item in items if item):
+        raise BadValue("it is a list of type:name, separated by semicolons")
+
+
 def _make_check(words: str) -> Check:
     """The check that a table's column describes: -, {a, b}, >=1, 1..9 or several of those."""
     if words == "-":
         return _anything
+    if words == "principals":
+        return _principals
     if words == "address":
         return _address
     if words == "throttled":

@@ -93,11 +93,11 @@ client.spark.jobs: client.administration client.cli client.cli.parsers client.cl
 broker:
 broker.engine:
 broker.policy: broker.quotas
-broker.authorization: broker.engine
+broker.authorization: broker.engine coordinator.configs coordinator.store
 broker.quotas: broker.engine coordinator.metadata coordinator.store
 broker.log.storage: broker.engine protocol.records
 broker.network: broker.engine wire wire.tls
-broker.security: coordinator.configs wire wire.tls
+broker.security: broker.authorization broker.engine coordinator.configs wire wire.tls
 broker.replica: protocol.records
 broker.log: broker.engine broker.log.storage protocol.records
 broker.log.recovery: broker.log broker.log.storage protocol.records
@@ -137,8 +137,8 @@ broker.handlers.data: broker.coordinating broker.engine broker.handlers broker.p
     broker.policy coordinator.metadata protocol.messages
 broker.handlers.groups: broker.coordinating broker.engine broker.handlers broker.policy
     coordinator protocol.messages
-broker.handlers.security: broker.engine broker.handlers broker.policy broker.quotas
-    coordinator.store protocol.messages
+broker.handlers.security: broker.authorization broker.engine broker.handlers broker.policy
+    broker.quotas coordinator.store protocol.messages
 broker.handlers.transactions: broker.coordinating broker.engine broker.handlers
     broker.partitions broker.policy coordinator coordinator.metadata coordinator.transaction
     protocol.messages

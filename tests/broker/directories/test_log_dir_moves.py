@@ -245,7 +245,7 @@ async def test_moves_are_for_those_who_may_alter_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A client that could move logs could fill a disk and stop the brokers on it."""
-    monkeypatch.setattr("ottla.broker.server.requests.Authorizer", _Shut)
+    monkeypatch.setattr("ottla.broker.authorization.setup.Authorizer", _Shut)
     async with running_broker(TWO) as running, running.connect() as client:
         await create(client)
         refused = await moved(client, "/d2")

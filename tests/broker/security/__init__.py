@@ -1,1 +1,1 @@
-"""Tests of certificates, principals and logins."""
+"""Tests of certificates, principals, logins and the audit log."""

@@ -124,7 +124,7 @@ class _Shut(Authorizer):
 
 async def test_who_may_not_alter_the_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A feature level applies to all clients of the cluster."""
-    monkeypatch.setattr("ottla.broker.server.requests.Authorizer", _Shut)
+    monkeypatch.setattr("ottla.broker.authorization.setup.Authorizer", _Shut)
     async with running_broker() as running, running.connect() as client:
         answer = await client.call(1, wanted(1, SAFE))
 

@@ -305,7 +305,7 @@ async def test_every_version_can_say_that_the_caller_may_not(
 ) -> None:
     """The authorizer is asked before the group."""
     monkeypatch.setattr(
-        "ottla.broker.server.requests.Authorizer", lambda: ClosedTo(AclResourceType.GROUP)
+        "ottla.broker.authorization.setup.Authorizer", lambda: ClosedTo(AclResourceType.GROUP)
     )
     async with running_broker() as running, running.connect() as client:
         await create(client, "t")

@@ -125,7 +125,7 @@ async def test_whoever_may_not_is_told_that_it_is_about_the_group(
 ) -> None:
     """The right to a group's settings is one of the group's, not of the cluster's."""
     monkeypatch.setattr(
-        "ottla.broker.server.requests.Authorizer", lambda: ClosedTo(AclResourceType.GROUP)
+        "ottla.broker.authorization.setup.Authorizer", lambda: ClosedTo(AclResourceType.GROUP)
     )
     async with running_broker(QUICK) as running, running.connect() as client:
         error, _text = await change(client, SESSION, "50000")

@@ -89,7 +89,7 @@ async def test_the_authorizer_is_asked_before_anything_is_told_about_acls(
     """Looking at them is DESCRIBE of the cluster, changing them is ALTER."""
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     allowed = [Operation.DESCRIBE] if may_look else []
-    monkeypatch.setattr("ottla.broker.server.requests.Authorizer", lambda: Closed(*allowed))
+    monkeypatch.setattr("ottla.broker.authorization.setup.Authorizer", lambda: Closed(*allowed))
     async with running_broker() as running, running.connect() as client:
         described = await client.call(3, DESCRIBED)
         created = await client.call(3, CreateAclsRequest([RULE]))

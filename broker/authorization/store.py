@@ -1,0 +1,289 @@
+"""Rules kept in the store: followed into the authorizer, and changed for clients.
+
+Each broker writes what its clients ask for, under the version of the znode that it has read, and
+announces it by a sequential znode in the same group. Every broker reads the announcements and reads
+again the rules that they name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorization.index import UNREADABLE, AclIndex
+from ottla.broker.engine.concurrently import pipelined
+from ottla.broker.engine.tasks import stopped
+from ottla.coordinator.store import acls
+from ottla.coordinator.store.store import (
+    BadVersion,
+    ConnectionLoss,
+    Create,
+    Delete,
+    GroupFailed,
+    NodeExists,
+    NoNode,
+    Replace,
+    StoreError,
+)
+from ottla.protocol.acls import AclPattern, AclResourceType, AclRule, PatternType, parse_word
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ottla.broker.authorization.authorizer import AclAuthorizer
+    from ottla.broker.authorization.index import Rules
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.coordinator.store.store import MetadataSession, Operation, WatchEvent
+    from ottla.protocol.ports import Clock
+
+logger = logging.getLogger("ottla.authorization")
+
+Edit = Callable[[tuple[AclRule, ...]], tuple[AclRule, ...]]
+"""From the rules of a pattern to those that it is to have. May be called several times."""
+
+# Announcements are kept that long, for brokers that are slow to read them.
+ANNOUNCEMENT_RETENTION_MS = 15 * 60 * 1000
+_ATTEMPTS = 12
+_RETRY_MS = 50
+_STORED = (PatternType.LITERAL, PatternType.PREFIXED)
+
+
+class AclStore:
+    """Owned by the server; follows one session after another."""
+
+    def __init__(self, authorizer: AclAuthorizer, clock: Clock, tasks: Tasks) -> None:
+        self._authorizer = authorizer
+        self._clock = clock
+        self._tasks = tasks
+        self._session: MetadataSession | None = None
+        self._follower: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._last_read = dict.fromkeys(_STORED, "")
+        # Reading and taking in are one step: of two overlapping reads the older must not win.
+        self._lock = asyncio.Lock()
+
+    @property
+    def index(self) -> AclIndex:
+        """The rules in force on this broker."""
+        return self._authorizer.index
+
+    # ---- following ----
+
+    async def load(self, session: MetadataSession) -> None:
+        """Read every rule, so that requests can be decided about. Raises StoreError."""
+        for path in acls.PERMANENT_PATHS:
+            await _ensure(session, path)
+        await self._load(session)
+
+    async def _load(self, session: MetadataSession) -> None:
+        patterns = [one for kind in _STORED for one in await _patterns(session, kind)]
+        async with self._lock:
+            found = await pipelined(partial(_read, session), patterns)
+            self._authorizer.take(AclIndex().replaced(dict(zip(patterns, found, strict=True))))
+
+    async def begin(self, session: MetadataSession) -> None:
+        """Read every rule in the new session, and follow the changes. Raises StoreError."""
+        self._session = session
+        # First the watches, then the reading: a change in between is read twice, not never (C-13).
+        for kind in _STORED:
+            names = await session.children(acls.CHANGES[kind], self._on_event)
+            self._last_read[kind] = names[-1] if names else ""
+        await self._load(session)
+        self._changed.clear()
+        self._follower = self._tasks.spawn("acls", self._follow(session))
+
+    async def end(self) -> None:
+        """Stop following; the rules that are known stay in force."""
+        self._session = None
+        await stopped(self._follower)
+        self._follower = None
+
+    def _on_event(self, _event: WatchEvent) -> None:
+        self._changed.set()
+
+    async def _follow(self, session: MetadataSession) -> None:
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                patterns: dict[AclPattern, None] = {}
+                for kind in _STORED:
+                    await self._read_announcements(session, kind, patterns)
+                await self._refresh(session, patterns)
+        except StoreError as error:
+            # The session is over or in doubt; the next one reads everything anew.
+            logger.info("access rules are not followed any more: %s", error)
+
+    async def _read_announcements(
+        self, session: MetadataSession, kind: PatternType, patterns: dict[AclPattern, None]
+    ) -> None:
+        names = await session.children(acls.CHANGES[kind], self._on_event)
+        read: list[tuple[str, int]] = []
+        for name in names:
+            path = f"{acls.CHANGES[kind]}/{name}"
+            try:
+                found = await session.get(path)
+            except NoNode:
+                # Another broker has swept the announcement away.
+                continue
+            read.append((path, found.stat.created_ms))
+            if name > self._last_read[kind]:
+                pattern = acls.parse_change(kind, found.data)
+                if pattern is None:
+                    logger.error("the announcement of an access rule, %s, is unreadable", path)
+                else:
+                    patterns[pattern] = None
+        if names:
+            self._last_read[kind] = max(self._last_read[kind], names[-1])
+        await _sweep(session, read)
+
+    async def _refresh(self, session: MetadataSession, patterns: Iterable[AclPattern]) -> None:
+        wanted = list(patterns)
+        if not wanted:
+            return
+        async with self._lock:
+            found = await pipelined(partial(_read, session), wanted)
+            changes = {
+                pattern: rules
+                for pattern, rules in zip(wanted, found, strict=True)
+                if rules != self.index.rules_of(pattern)
+            }
+            if changes:
+                self._authorizer.take(self.index.replaced(changes))
+
+    # ---- changing ----
+
+    async def change(self, edits: Mapping[AclPattern, Edit]) -> dict[AclPattern, KafkaError | None]:
+        """Change the rules of each pattern. What was done is in force on this broker at return, and
+        on the others when they have read the announcement.
+
+        Returns: the error of each pattern, None where the rules are as wanted.
+        Raises: KafkaError without a session."""
+        session = self._session
+        if session is None:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "no session with the metadata store")
+
+        async def change_one(item: tuple[AclPattern, Edit]) -> KafkaError | None:
+            try:
+                await self._change(session, *item)
+            except KafkaError as error:
+                return error
+            except StoreError as error:
+                text = f"the metadata store did not take the change: {error}"
+                return KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
+            return None
+
+        errors = await pipelined(change_one, list(edits.items()))
+        try:
+            await self._refresh(session, edits)
+        except StoreError as error:
+            # The next session reads them.
+            logger.warning("changed access rules cannot be read: %s", error)
+        return dict(zip(edits, errors, strict=True))
+
+    async def _change(self, session: MetadataSession, pattern: AclPattern, edit: Edit) -> None:
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                await self._clock.sleep(_RETRY_MS * attempt)
+            written = await _write(session, pattern, edit)
+            if written:
+                return
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"the rules of {acls.path_of(pattern)} are changed by others all the time: try again",
+        )
+
+
+async def _write(session: MetadataSession, pattern: AclPattern, edit: Edit) -> bool:
+    """Read, edit and write once. False: another broker was faster, or the outcome is unknown."""
+    path = acls.path_of(pattern)
+    try:
+        found = await session.get(path)
+    except NoNode:
+        found = None
+    before = acls.parse_rules(pattern, found.data if found else b"")
+    if before is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"{path} in the metadata store is unreadable: repair or delete this znode",
+        )
+    after = edit(before)
+    if after == before:
+        return True
+    data = acls.build_rules(after)
+    if len(data) > acls.RULES_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"the rules of one resource take at most {acls.RULES_BYTES_MAX} bytes: "
+            "use a prefix, or a principal of several users",
+        )
+    step: Operation
+    if found is None:
+        step = Create(path, data)
+    elif after:
+        step = Replace(path, data, found.stat.version)
+    else:
+        step = Delete(path, found.stat.version)
+    told = acls.change_path(pattern.pattern_type)
+    try:
+        await session.multi([step, Create(told, acls.build_change(pattern), sequential=True)])
+    except GroupFailed as failed:
+        if not isinstance(failed.error, NodeExists | BadVersion | NoNode):
+            raise
+        return False
+    except ConnectionLoss:
+        return False
+    return True
+
+
+async def _read(session: MetadataSession, pattern: AclPattern) -> Rules:
+    path = acls.path_of(pattern)
+    try:
+        found = await session.get(path)
+    except NoNode:
+        return ()
+    rules = acls.parse_rules(pattern, found.data)
+    if rules is None:
+        logger.error("the access rules at %s are unreadable: all access to it is denied", path)
+        return UNREADABLE
+    return rules
+
+
+async def _patterns(session: MetadataSession, kind: PatternType) -> list[AclPattern]:
+    """Every pattern that has a znode."""
+    found = []
+    for word in await session.children(acls.ROOTS[kind]):
+        resource_type = parse_word(AclResourceType, word)
+        if resource_type not in acls.RESOURCE_TYPES:
+            logger.warning("%s/%s is no type of resources", acls.ROOTS[kind], word)
+            continue
+        assert resource_type is not None
+        names = await session.children(f"{acls.ROOTS[kind]}/{word}")
+        found += [AclPattern(resource_type, name, kind) for name in names]
+    return found
+
+
+async def _sweep(session: MetadataSession, announcements: Sequence[tuple[str, int]]) -> None:
+    """Remove those that are older than the newest by more than the retention.
+
+    All ages are by the store's clock: by this broker's clock, which may be wrong, an announcement
+    could go before another broker has read it."""
+    newest_ms = max((created_ms for _path, created_ms in announcements), default=0)
+    for path, created_ms in announcements:
+        if created_ms < newest_ms - ANNOUNCEMENT_RETENTION_MS:
+            try:
+                await session.delete(path)
+            except NoNode:
+                continue
+
+
+async def _ensure(session: MetadataSession, path: str) -> None:
+    if await session.exists(path) is None:
+        try:
+            await session.create(path)
+        except NodeExists:
+            return

@@ -1,0 +1,166 @@
+"""The audit log: one line of JSON per decision that an operator may have to look up. Pure.
+
+Lines are written for each refused operation, each allowed change of the cluster, and each
+authentication. What a client sent is escaped and cut. Refusals of one kind, which a client may
+repeat without end, are limited in number; the next line of the kind says how many were left out.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ottla.protocol.acls import spelled
+from ottla.protocol.apis import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.authorization.index import AclDecision
+    from ottla.broker.engine.context import RequestCaller
+    from ottla.protocol.acls import AclResourceType, AclRule, Operation
+    from ottla.protocol.ports import Clock
+
+TEXT_MAX = 256
+# So many refusals of one kind are written within a window.
+BURST = 5
+WINDOW_MS = 10_000
+KINDS_MAX = 10_000
+
+_Kind = tuple[str, ...]
+
+
+class Audit:
+    """Owned by the server. ``write`` takes one line at a time."""
+
+    def __init__(self, node_id: int, clock: Clock, write: Callable[[str], object]) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._write = write
+        self._sequence = 0
+        self._windows: dict[_Kind, list[float]] = {}
+        # Refusals that have no line of their own.
+        self.left_out_count = 0
+        self.line_count = 0
+
+    def decided(
+        self,
+        caller: RequestCaller,
+        operation: Operation,
+        resource: AclResourceType,
+        name: str,
+        decision: AclDecision,
+    ) -> None:
+        """A caller was refused an operation, or was allowed one that changes the cluster."""
+        fields = {
+            "event": "change" if decision.is_allowed else "refusal",
+            **_of_caller(caller),
+            "operation": spelled(operation),
+            "resource_type": spelled(resource),
+            "resource": name,
+            "decision": "allowed" if decision.is_allowed else "denied",
+            "reason": decision.reason,
+            "rule": None if decision.rule is None else told(decision.rule),
+        }
+        kind = None
+        if not decision.is_allowed:
+            kind = (caller.principal, operation.name, resource.name, name[:TEXT_MAX])
+        self._say(fields, kind)
+
+    def authenticated(
+        self, peer: RequestCaller, mechanism: str, *, error: str | None = None, user: str = ""
+    ) -> None:
+        """A connection has authenticated, or has failed to.
+
+        Args:
+            peer: the connection; its principal is the new one after a success.
+            mechanism: such as SCRAM-SHA-256, or SSL for a certificate.
+            error: why it has failed; None after a success. No secrets.
+            user: the name that a failed client gave.
+        """
+        fields = {
+            "event": "authentication" if error is None else "authentication-failure",
+            **_of_caller(peer),
+            "mechanism": mechanism,
+            "reason": error,
+        }
+        if error is not None:
+            fields["user"] = user
+        kind = None if error is None else ("authentication", peer.client_host, user[:TEXT_MAX])
+        self._say(fields, kind)
+
+    def said(self, event: str, **fields: str | int | None) -> None:
+        """Something else that belongs here, such as a start with insecure settings."""
+        self._say({"event": event, **fields}, None)
+
+    def _say(self, fields: dict[str, Any], kind: _Kind | None) -> None:
+        left_out = 0
+        if kind is not None:
+            window = self._window(kind)
+            window[1] += 1
+            if window[1] > BURST:
+                self.left_out_count += 1
+                return
+            left_out = int(window[2])
+            window[2] = 0
+        self._sequence += 1
+        self.line_count += 1
+        moment = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
+        line = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "sequence": self._sequence,
+            "broker": self._node_id,
+            **{name: _cut(value) for name, value in fields.items()},
+        }
+        if left_out:
+            line["left_out_before"] = left_out
+        # ASCII only: control characters of a client's texts would forge lines, or a terminal's.
+        self._write(json.dumps(line, separators=(",", ":")))
+
+    def _window(self, kind: _Kind) -> list[float]:
+        """Start, lines and lines left out earlier of the kind's current window."""
+        now_ms = self._clock.now_ms()
+        window = self._windows.pop(kind, None)
+        if window is None:
+            window = [now_ms, 0, 0]
+        elif window[0] + WINDOW_MS <= now_ms:
+            window = [now_ms, 0, window[2] + max(0, window[1] - BURST)]
+        # Last in the order: the first ones are those that are not heard of any more.
+        self._windows[kind] = window
+        if len(self._windows) > KINDS_MAX:
+            del self._windows[next(iter(self._windows))]
+        return window
+
+
+def told(rule: AclRule) -> str:
+    """The rule as a person reads it."""
+    pattern = rule.pattern
+    return (
+        f"{spelled(rule.permission)} {rule.principal} from {rule.host} {spelled(rule.operation)} "
+        f"on {spelled(pattern.resource_type)} {pattern.pattern_type.name.lower()} {pattern.name}"
+    )
+
+
+def _of_caller(caller: RequestCaller) -> dict[str, Any]:
+    """What is known of a request, or of a connection outside of requests."""
+    fields: dict[str, Any] = {
+        "listener": caller.listener,
+        "peer": caller.client_host,
+        "principal": caller.principal,
+    }
+    connection = getattr(caller, "peer", caller)
+    fields["connection"] = getattr(connection, "connection_id", None)
+    key = getattr(caller, "api_key", None)
+    if key is not None:
+        fields["api"] = ApiKey(key).name
+        fields["api_version"] = getattr(caller, "api_version", None)
+        fields["correlation_id"] = getattr(caller, "correlation_id", None)
+        fields["client_id"] = getattr(caller, "client_id", None)
+    return fields
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > TEXT_MAX:
+        return value[:TEXT_MAX] + "…"
+    return value
