@@ -79,6 +79,7 @@ class ApiKey(IntEnum):
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    UNREGISTER_BROKER = 64
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_HEARTBEAT = 68
@@ -172,6 +173,7 @@ API: Mapping[int, ApiSpec] = MappingProxyType(
             ApiSpec(ApiKey.UPDATE_FEATURES, 0, 2, 0),
             ApiSpec(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
             ApiSpec(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
+            ApiSpec(ApiKey.UNREGISTER_BROKER, 0, 0, 0),
             ApiSpec(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, 0),
             ApiSpec(ApiKey.LIST_TRANSACTIONS, 0, 2, 0),
             ApiSpec(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0),

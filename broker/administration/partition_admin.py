@@ -1,5 +1,5 @@
-"""What is asked of the controller about partitions: elections, moves of replicas, and the relief of
-a broker that is about to stop.
+"""What is asked of the controller about partitions: elections, moves of replicas, the relief of a
+broker that is about to stop, and the end of one that will not come back.
 
 REQUEST_TIMED_OUT means that the outcome is unknown, never that it failed.
 """
@@ -9,10 +9,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ottla.coordinator.controller.events import AlterMoves, ElectLeaders, Event, ShutdownAsked
+from ottla.coordinator.controller.events import (
+    AlterMoves,
+    ElectLeaders,
+    Event,
+    ShutdownAsked,
+    UnregisterBroker,
+)
 from ottla.coordinator.controller.specs import MoveSpec as MoveSpec
 from ottla.coordinator.controller.specs import PartitionResult as PartitionResult
 from ottla.coordinator.controller.specs import ShutdownResult as ShutdownResult
+from ottla.coordinator.controller.specs import UnregisterResult as UnregisterResult
 from ottla.coordinator.metadata.image import NO_LEADER, MetadataImage
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -100,6 +107,14 @@ class PartitionAdmin:
         until_ms = min(deadline_ms, self.clock.now_ms() + TOLD_MS_MAX)
         for future in self._current().told():
             await done_by(future, self.clock, until_ms)
+        return result
+
+    async def unregister(self, node_id: int, timeout_ms: float) -> UnregisterResult:
+        """Forget a broker that will not come back; refused while it is registered.
+
+        Raises KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT."""
+        deadline_ms = self.clock.now_ms() + timeout_ms
+        result: UnregisterResult = await self._ask(UnregisterBroker(node_id), deadline_ms)
         return result
 
     def _current(self) -> Controllership:

@@ -344,6 +344,12 @@ def describe_cluster() -> Handler:
     return describe
 
 
+def unregister_broker() -> Handler:
+    from ottla.broker.handlers.cluster.unregister import handle
+
+    return handle
+
+
 def describe_topic_partitions() -> Handler:
     from ottla.broker.handlers.cluster.cluster import describe_topic_partitions
 

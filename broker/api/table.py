@@ -144,6 +144,7 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, handlers.alter_client_quotas, waits=True),
         Api(ApiKey.UPDATE_FEATURES, 0, 2, handlers.update_features, waits=True),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, handlers.describe_cluster),
+        Api(ApiKey.UNREGISTER_BROKER, 0, 0, handlers.unregister_broker, waits=True),
         Api(
             ApiKey.DESCRIBE_TOPIC_PARTITIONS,
             0,

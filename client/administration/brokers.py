@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.client.records.arguments import INT32_MAX, whole
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition
@@ -23,6 +24,10 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from ottla.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.ports import Address
 from ottla.wire.api import declare
@@ -39,6 +44,9 @@ if TYPE_CHECKING:
 # From 2 on the response has fenced brokers, too (KIP-1073).
 DESCRIBE_CLUSTER = declare(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse)
 FENCED_VERSION = 2
+UNREGISTER_BROKER = declare(
+    ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest, UnregisterBrokerResponse
+)
 DESCRIBE_LOG_DIRS = declare(
     ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, DescribeLogDirsResponse, 1
 )
@@ -206,6 +214,25 @@ class BrokerAdmin:
             raise answer
         return answer
 
+    async def unregister(self, broker_id: int) -> None:
+        """Make the cluster forget a broker that will not come back.
+
+        The controller drops what the cluster still keeps for the broker: the records of deleted
+        topics whose directories the broker has not removed. If the broker comes back all the same,
+        it keeps these directories and names them in a warning. Move its replicas to other brokers
+        with ``Admin.placements`` before or after that.
+
+        Args:
+            broker_id: The broker's id. The broker must be stopped.
+
+        Raises:
+            RequestRefused: The broker is running (DUPLICATE_BROKER_REGISTRATION), or the cluster
+                keeps nothing for it (BROKER_ID_NOT_REGISTERED).
+            ClientError: The controller did not answer.
+        """
+        request = UnregisterBrokerRequest(whole("a broker", broker_id, 0, INT32_MAX))
+        await self._router.to_controller(UNREGISTER_BROKER, request, check_cluster)
+
     async def _each(
         self,
         brokers: Iterable[int] | None,
@@ -232,7 +259,9 @@ class BrokerAdmin:
         return dict(zip(wanted, answers, strict=True))
 
 
-def check_cluster(response: DescribeClusterResponse, connection: Connection) -> None:
+def check_cluster(
+    response: DescribeClusterResponse | UnregisterBrokerResponse, connection: Connection
+) -> None:
     """Raise RequestRefused if the response has an error."""
     code = error_code(response.error_code)
     if code is not ErrorCode.NONE:

@@ -304,6 +304,11 @@ def name_or_pattern(text: str) -> str:
     return pattern(text) if text.startswith("^") else text
 
 
+def node_id(text: str) -> int:
+    """Read the id of a broker. Raises ValueError."""
+    return natural(text, INT32_MAX)
+
+
 def node_ids(text: str) -> list[int]:
     """Read ``1,2,3``. Raises ValueError."""
     try:

@@ -85,3 +85,21 @@ class BrokerAdmin(Face):
             ClientError: The broker did not answer, or refused the whole request.
         """
         return self._run(self._inner.move_replicas(broker_id, directories))
+
+    def unregister(self, broker_id: int) -> None:
+        """Make the cluster forget a broker that will not come back.
+
+        The controller drops what the cluster still keeps for the broker: the records of deleted
+        topics whose directories the broker has not removed. If the broker comes back all the same,
+        it keeps these directories and names them in a warning. Move its replicas to other brokers
+        with ``Admin.placements`` before or after that.
+
+        Args:
+            broker_id: The broker's id. The broker must be stopped.
+
+        Raises:
+            RequestRefused: The broker is running (DUPLICATE_BROKER_REGISTRATION), or the cluster
+                keeps nothing for it (BROKER_ID_NOT_REGISTERED).
+            ClientError: The controller did not answer.
+        """
+        self._run(self._inner.unregister(broker_id))

@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.events import ControllerDecision, ControlRequest
+from ottla.coordinator.controller.specs import UnregisterResult
 from ottla.coordinator.controller.writes import WriteList
 from ottla.coordinator.store import deleted_topics
 from ottla.coordinator.store.deleted_topics import DeletedTopic
 from ottla.coordinator.store.store import Create, Delete, Operation, Replace
+from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ottla.coordinator.controller.context import ControllerContext
-    from ottla.coordinator.controller.events import ReplicasDeleted
+    from ottla.coordinator.controller.events import ReplicasDeleted, UnregisterBroker
     from ottla.coordinator.controller.requests import RequestWriter
     from ottla.coordinator.metadata.image import TopicImage
 
@@ -69,3 +71,34 @@ def on_deleted(context: ControllerContext, event: ReplicasDeleted) -> Controller
         elif left != deleted.brokers and context.image.brokers.keys().isdisjoint(left):
             writes.add([Replace(path, deleted_topics.build(deleted._replace(brokers=left)))])
     return ControllerDecision(writes.finish(), reason=f"broker {event.node_id} deleted replicas")
+
+
+def on_unregistered(context: ControllerContext, event: UnregisterBroker) -> ControllerDecision:
+    """An operator says that a broker will not come back: no deletion waits for it any more.
+
+    If it does come back, it keeps its directories of those topics and names them in a warning."""
+    node_id = event.node_id
+    if node_id in context.image.brokers:
+        text = f"broker {node_id} is running; stop it first"
+        return _refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, text)
+    records = sorted(context.deleted.values(), key=lambda one: one.topic_id)
+    owed = [one for one in records if node_id in one.brokers]
+    if not owed:
+        text = f"the cluster keeps nothing for broker {node_id}"
+        return _refused(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
+    writes = WriteList()
+    for deleted in owed:
+        gone = {node_id, *context.answered.get(deleted.topic_id, ())}
+        left = tuple(one for one in deleted.brokers if one not in gone)
+        path = deleted_topics.path_of(deleted.topic_id)
+        payload = deleted_topics.build(deleted._replace(brokers=left))
+        writes.add([Replace(path, payload) if left else Delete(path)])
+    return ControllerDecision(
+        writes.finish(),
+        reply=UnregisterResult(ErrorCode.NONE),
+        reason=f"broker {node_id} will not come back: {len(owed)} deletions",
+    )
+
+
+def _refused(code: ErrorCode, text: str) -> ControllerDecision:
+    return ControllerDecision(reply=UnregisterResult(code, text), reason=text)

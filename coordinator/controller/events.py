@@ -6,7 +6,12 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.controller.specs import PartitionResult, ShutdownResult, TopicResult
+from ottla.coordinator.controller.specs import (
+    PartitionResult,
+    ShutdownResult,
+    TopicResult,
+    UnregisterResult,
+)
 from ottla.coordinator.decision import Decision
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
@@ -60,7 +65,7 @@ class ControlRequest(NamedTuple):
     request: AnyControlRequest
 
 
-Reply = tuple[TopicResult, ...] | tuple[PartitionResult, ...] | ShutdownResult
+Reply = tuple[TopicResult, ...] | tuple[PartitionResult, ...] | ShutdownResult | UnregisterResult
 ControllerDecision = Decision[Write, ControlRequest, Reply]
 
 
@@ -183,6 +188,12 @@ class ShutdownAsked(NamedTuple):
     generation: int
 
 
+class UnregisterBroker(NamedTuple):
+    """Forget a broker that will not come back. Reply: UnregisterResult."""
+
+    node_id: int
+
+
 class ElectLeaders(NamedTuple):
     """Elect preferred leaders, or, for partitions without one, any leader. Reply: one
     PartitionResult per partition; without ``partitions`` for those changed or refused."""
@@ -252,6 +263,7 @@ Event = (
     | BrokerSuspected
     | BrokerAnswers
     | ShutdownAsked
+    | UnregisterBroker
     | ElectLeaders
     | PreferredAsked
     | BalanceDue

@@ -49,6 +49,7 @@ from ottla.coordinator.controller.events import (
     StatesRead,
     StoredCluster,
     TopicsRead,
+    UnregisterBroker,
     Write,
 )
 from ottla.coordinator.controller.settlement import Settlement
@@ -130,6 +131,8 @@ class Controller:
                 return replica_events.on_directory_failed(context, event)
             case RoomRead():
                 return replica_events.on_room(context, event, now_ms)
+            case UnregisterBroker():
+                return deletions.on_unregistered(context, event)
             case ReplicasDeleted():
                 return deletions.on_deleted(context, event)
             case ReplicasAwaited(node_id):

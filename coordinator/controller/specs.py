@@ -88,6 +88,13 @@ class ShutdownResult(NamedTuple):
     remaining: tuple[TopicPartition, ...] = ()
 
 
+class UnregisterResult(NamedTuple):
+    """Whether the cluster has forgotten a broker, or why not."""
+
+    error_code: ErrorCode
+    message: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
     """The broker settings of the controller, with Kafka's names."""

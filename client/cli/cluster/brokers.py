@@ -170,3 +170,13 @@ def _sizes(directories: list[LogDirView], *, by_partition: bool) -> list[list[Ce
 def size(number: int) -> str:
     """A short text for a number of bytes."""
     return amount(number, "bytes")
+
+
+async def unregister(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Make the cluster forget a broker that will not come back."""
+    await admin.brokers.unregister(arguments.broker)
+    if arguments.format == "json":
+        write(json_document({"unregistered": arguments.broker}))
+    else:
+        write(f"the cluster keeps nothing more for broker {arguments.broker}\n")
+    return 0

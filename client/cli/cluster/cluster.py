@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
-from ottla.client.cli.cluster.brokers import show_api_versions, show_log_dirs
+from ottla.client.cli.cluster.brokers import show_api_versions, show_log_dirs, unregister
 from ottla.client.cli.cluster.health import show_health, show_info
 from ottla.client.cli.output import Cell, json_document, table, write
 from ottla.client.cli.run import run
@@ -41,6 +41,8 @@ async def perform(arguments: argparse.Namespace) -> int:
                 return await show_api_versions(admin, arguments)
             case "log-dirs":
                 return await show_log_dirs(admin, arguments)
+            case "unregister":
+                return await unregister(admin, arguments)
         cluster = await admin.describe_cluster()
         if await _has_gone(admin, cluster.controller_id):
             cluster = cluster._replace(controller_id=NO_CONTROLLER)

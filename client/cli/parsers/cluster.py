@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ottla.client.cli.arguments import Parser, add_verbs, checked, node_ids
+from ottla.client.cli.arguments import Parser, add_verbs, checked, node_id, node_ids
 
 
 def parser() -> Parser:
     """The command line, as ``ottla cluster --help`` shows it."""
     made = Parser(
         prog="ottla cluster",
-        description="Look at a cluster.",
+        description="Look at a cluster, and forget brokers that will not come back.",
         epilog="example: ottla cluster describe",
         allow_abbrev=False,
     )
@@ -29,6 +29,10 @@ def parser() -> Parser:
     _add_brokers(directories)
     directories.add_argument(
         "-p", "--partitions", action="store_true", help="a line for each partition"
+    )
+    forgotten = verb("unregister", "forget a broker that will not come back", "3")
+    forgotten.add_argument(
+        "broker", metavar="ID", type=checked(node_id), help="the broker's id; it must be stopped"
     )
     return made
 

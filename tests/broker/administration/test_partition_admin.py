@@ -88,6 +88,7 @@ async def test_who_is_not_the_controller_says_so() -> None:
         admin.elect_leaders([T0], allow_unclean=False, timeout_ms=1),
         admin.alter_moves([], allow_factor_change=True, timeout_ms=1),
         admin.relieve(2, -1, 1),
+        admin.unregister(3, 1),
     ):
         with pytest.raises(KafkaError) as refused:
             await question

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.controller.events import ReplicasDeleted, TopicsRead
-from ottla.coordinator.controller.specs import TopicSpec
+from ottla.coordinator.controller.events import ReplicasDeleted, TopicsRead, UnregisterBroker
+from ottla.coordinator.controller.specs import TopicSpec, UnregisterResult
 from ottla.coordinator.controller.writes import OPERATIONS_PER_WRITE_MAX
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Delete
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from tests.coordinator.controller.scene import Scene, broker, requests_to
@@ -111,3 +112,57 @@ def test_more_topics_than_fit_into_a_write_may_be_removed_by_hand_at_once() -> N
 
     assert len(owed(scene)) == len(names)
     assert scene.controller.image.topics == {}
+
+
+def unregister(scene: Scene, node_id: int) -> ErrorCode:
+    """What an operator who says that the broker will not come back is answered."""
+    reply = scene.handle(UnregisterBroker(node_id)).reply
+    assert isinstance(reply, UnregisterResult)
+    return reply.error_code
+
+
+def test_a_deletion_no_longer_waits_for_a_broker_that_an_operator_unregistered() -> None:
+    """The records would stay for ever. Others of the same topic still owe their answer."""
+    scene, topic_id = scene_with_topic()
+    scene.create(TopicSpec("u", assignment={0: [2]}))
+    scene.live(broker(1))
+    scene.delete("t")
+    scene.delete("u")
+    scene.handle(ReplicasDeleted(1, (topic_id,)))
+    assert sorted(owed(scene)) == [("t", 2, (2, 3)), ("u", 1, (2,))]
+    code = unregister(scene, 2)
+    left = owed(scene)
+    scene.elect()
+
+    assert code is ErrorCode.NONE
+    assert left == owed(scene) == [("t", 2, (3,))]
+    decision = scene.live(broker(1), broker(2, 2))
+    assert requests_to(decision, 2, StopReplicaRequest) == []
+    decision = scene.live(broker(1), broker(2, 2), broker(3, 2))
+    assert len(requests_to(decision, 3, StopReplicaRequest)) == 1
+
+
+def test_an_answer_of_a_live_broker_is_not_lost_when_another_one_is_unregistered() -> None:
+    """Its answer was not written yet, for a second live broker still owed one."""
+    scene, topic_id = scene_with_topic()
+    scene.live(broker(1), broker(3))
+    scene.delete("t")
+    scene.handle(ReplicasDeleted(1, (topic_id,)))
+    assert owed(scene) == [("t", 2, (1, 2, 3))]
+    assert unregister(scene, 2) is ErrorCode.NONE
+
+    assert owed(scene) == [("t", 2, (3,))]
+    scene.handle(ReplicasDeleted(3, (topic_id,)))
+    assert owed(scene) == []
+
+
+def test_a_broker_that_runs_or_to_which_nothing_is_owed_is_not_unregistered() -> None:
+    """A typing error must neither take directories from a live broker nor look like success."""
+    scene, _ = scene_with_topic()
+    scene.live(broker(1), broker(3))
+    scene.delete("t")
+    before = owed(scene)
+
+    assert unregister(scene, 3) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert unregister(scene, 7) is ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert owed(scene) == before
