@@ -11,10 +11,11 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.quotas.connections import ConnectionLimits, ConnectionRates, plain_host
 from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ottla.broker.network.processor import Processor
     from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
@@ -27,6 +28,10 @@ ACCEPTS_PER_EVENT_MAX = 32
 # Out of descriptors or memory the listener stays readable, and accepting would spin (N-15).
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 EXHAUSTED_PAUSE_MS = 1_000.0
+# A connection above its address's rate is closed after its wait, but not kept for longer, as in
+# Kafka: closed at once it would come again at once. Only so many are kept.
+REFUSAL_MS_MAX = 1_000.0
+REFUSALS_KEPT_MAX = 256
 
 
 @dataclass(slots=True)
@@ -34,6 +39,8 @@ class _Door:
     listener: Listener
     entrance: ListenerParts
     is_open: bool = False
+    # Set while the listener waits because connections came too fast.
+    timer: Timer | None = None
 
 
 class Acceptor:
@@ -51,8 +58,23 @@ class Acceptor:
         self._next = 0
         self._doors: dict[str, _Door] = {}
         self._count_by_host: Counter[str] = Counter()
+        self._count_by_listener: Counter[str] = Counter()
         self._is_started = False
         self._pause_timer: Timer | None = None
+        self._limits = surroundings.settings.limits
+        self._rates = ConnectionRates()
+        self._rates.set_rates(self._limits, surroundings.clock.now_ms())
+        # New connections per second that an address may make, None for any number.
+        self.ip_rate: Callable[[str], float | None] = _unlimited
+        self._refusals: dict[Socket, Timer] = {}
+
+    def set_limits(self, limits: ConnectionLimits) -> None:
+        """Take other limits; connections above them stay."""
+        self._limits = limits
+        self._rates.set_rates(limits, self._surroundings.clock.now_ms())
+        for door in self._doors.values():
+            self._end_wait(door)
+        self._open_doors()
 
     @property
     def is_paused(self) -> bool:
@@ -77,12 +99,18 @@ class Acceptor:
             self._pause_timer = None
         for door in self._doors.values():
             door.is_open = False
+            self._end_wait(door)
             door.listener.close()
+        for socket in list(self._refusals):
+            self._refuse_now(socket)
 
     def on_closed(self, listener_name: str, host: str) -> None:
         """A connection that was handed out has gone."""
+        self._count_by_listener[listener_name] -= 1
         if self._doors[listener_name].entrance.spec.is_exempt:
+            self._open_doors()
             return
+        host = plain_host(host)
         self.limited_count -= 1
         self._count_by_host[host] -= 1
         if not self._count_by_host[host]:
@@ -93,7 +121,7 @@ class Acceptor:
         if not self._is_started or self.is_paused:
             return
         for door in self._doors.values():
-            if not door.is_open and not self._is_full(door):
+            if not door.is_open and door.timer is None and not self._is_full(door):
                 door.is_open = True
                 door.listener.on_readable(partial(self._accept, door))
 
@@ -102,16 +130,36 @@ class Acceptor:
         door.listener.on_readable(None)
 
     def _is_full(self, door: _Door) -> bool:
-        return (
-            not door.entrance.spec.is_exempt
-            and self.limited_count >= self._surroundings.settings.connections_max
-        )
+        spec = door.entrance.spec
+        if self._count_by_listener[spec.name] >= self._limits.of_listener(spec.name):
+            return True
+        return not spec.is_exempt and self.limited_count >= self._limits.total_max
+
+    def _wait(self, door: _Door, wait_ms: float) -> None:
+        """Connections come too fast: the others wait in the backlog meanwhile."""
+        self._shut(door)
+        clock = self._surroundings.clock
+        door.timer = clock.call_at(clock.now_ms() + wait_ms, partial(self._go_on, door))
+
+    def _go_on(self, door: _Door) -> None:
+        door.timer = None
+        self._open_doors()
+
+    def _end_wait(self, door: _Door) -> None:
+        if door.timer is not None:
+            door.timer.cancel()
+            door.timer = None
 
     def _accept(self, door: _Door) -> None:
+        spec, now_ms = door.entrance.spec, self._surroundings.clock.now_ms()
         for _ in range(ACCEPTS_PER_EVENT_MAX):
             if self._is_full(door):
                 # The others wait in the backlog until a connection is closed.
                 self._shut(door)
+                return
+            wait_ms = self._rates.wait_ms(spec.name, is_exempt=spec.is_exempt, now_ms=now_ms)
+            if wait_ms > 0:
+                self._wait(door, wait_ms)
                 return
             try:
                 socket = door.listener.accept()
@@ -123,21 +171,41 @@ class Acceptor:
                     self._pause(error)
                     return
                 continue  # this peer has gone before it was accepted
+            self._rates.count(spec.name, is_exempt=spec.is_exempt, now_ms=now_ms)
             self._assign(socket, door.entrance)
 
     def _assign(self, socket: Socket, entrance: ListenerParts) -> None:
         if not entrance.spec.is_exempt:
-            host = socket.peer.host
-            if self._count_by_host[host] >= self._surroundings.settings.connections_per_ip_max:
+            host = plain_host(socket.peer.host)
+            if self._count_by_host[host] >= self._limits.of_ip(host):
                 self.refused_count += 1
                 socket.close()
+                return
+            now_ms = self._surroundings.clock.now_ms()
+            wait_ms = self._rates.ip_wait_ms(host, self.ip_rate(host), now_ms)
+            if wait_ms > 0:
+                self._refuse_later(socket, wait_ms)
                 return
             self.limited_count += 1
             self._count_by_host[host] += 1
         self.accepted_count += 1
+        self._count_by_listener[entrance.spec.name] += 1
         processor = self._processors[self._next]
         self._next = (self._next + 1) % len(self._processors)
         processor.assign(socket, entrance)
+
+    def _refuse_later(self, socket: Socket, wait_ms: float) -> None:
+        self.refused_count += 1
+        if len(self._refusals) >= REFUSALS_KEPT_MAX:
+            socket.close()
+            return
+        clock = self._surroundings.clock
+        at_ms = clock.now_ms() + min(wait_ms, REFUSAL_MS_MAX)
+        self._refusals[socket] = clock.call_at(at_ms, partial(self._refuse_now, socket))
+
+    def _refuse_now(self, socket: Socket) -> None:
+        self._refusals.pop(socket).cancel()
+        socket.close()
 
     def _pause(self, error: OSError) -> None:
         logger.warning("accepting pauses for %d ms: %s", EXHAUSTED_PAUSE_MS, error)
@@ -150,3 +218,7 @@ class Acceptor:
     def _resume(self) -> None:
         self._pause_timer = None
         self._open_doors()
+
+
+def _unlimited(_host: str) -> None:
+    """The default: no address has a rate."""

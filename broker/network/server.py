@@ -24,11 +24,12 @@ from ottla.broker.network.status import (
 from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ottla.broker.engine.context import Dispatch
     from ottla.broker.network.channel import Supervisor
     from ottla.broker.network.settings import ListenerSpec
+    from ottla.broker.quotas.connections import ConnectionLimits
     from ottla.protocol.ports import Address, Clock, Listener, Net
 
 
@@ -91,6 +92,14 @@ class NetworkServer:
         """Hand requests to another function from now on."""
         for channel in (self._channel, *self._own_channels.values()):
             channel.dispatch = dispatch
+
+    def set_limits(self, limits: ConnectionLimits) -> None:
+        """Take other limits of connections from now on."""
+        self._acceptor.set_limits(limits)
+
+    def limit_ips(self, ip_rate: Callable[[str], float | None]) -> None:
+        """Ask the function how many connections per second an address may make."""
+        self._acceptor.ip_rate = ip_rate
 
     def stop_accepting(self) -> None:
         """Close the listeners; connections stay. May be called again."""

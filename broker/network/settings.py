@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.transport import PlaintextTransport
+from ottla.broker.quotas.connections import ConnectionLimits
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.frames import KafkaFraming
 from ottla.protocol.ports import SocketOptions
@@ -32,8 +33,8 @@ class NetworkSettings:
     # queued.max.request.bytes. Kafka leaves it off, so that many unfinished requests can fill
     # the memory (KIP-72, N-02). Requests up to 64 KiB are not counted: connections.max bounds them.
     queued_request_bytes_max: int = 512 * 1024 * 1024
-    connections_max: int = 2**31 - 1  # max.connections
-    connections_per_ip_max: int = 2**31 - 1  # max.connections.per.ip
+    # As the broker starts; ``NetworkServer.set_limits`` changes them.
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     connections_idle_ms_max: float = 600_000  # connections.max.idle.ms; 0 or less: no limit
     # How long one request may take to arrive; the shorter limit holds while others wait for the
     # memory that it has taken (N-02).

@@ -11,9 +11,10 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from ottla.broker.quotas.client_limits import ClientBuckets, ClientLimits, Windows
+from ottla.broker.quotas.connections import plain_host
 from ottla.broker.quotas.mutations import Mutations
 from ottla.broker.quotas.table import QuotaTable
-from ottla.coordinator.store.entities import QUOTED_TYPES
+from ottla.coordinator.store.entities import QUOTED_TYPES, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,6 +92,12 @@ class Quotas:
             limits = self.limits_of(context.principal, context.client_id)
             bucket = None if limits is None else limits.mutation
         return Mutations(bucket, self.now_ms, is_strict=context.api_version >= strict_from)
+
+    def connection_rate(self, host: str) -> float | None:
+        """New connections per second that the address may make, None without a quota."""
+        if not self.table.limits_ips:
+            return None
+        return self.table.connection_rate(quoted(plain_host(host)))
 
     def in_use(self) -> Iterable[SharedBucket]:
         """Every quota that a client has used, for figures."""

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
+from ottla.broker.quotas.connections import UNLIMITED, ConnectionLimits
+from ottla.coordinator.configs.broker_configs import connection_overrides
+from ottla.coordinator.configs.definitions import BadValue
 from ottla.coordinator.store.paths import EndpointPayload
 from ottla.protocol.frames import KafkaFraming
 from ottla.protocol.ports import Address, SocketOptions
@@ -15,8 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.coordinator.configs.configs import ConfigSources
 
 _UNLIMITED = 2**62
+_RATE = "max.connection.creation.rate"
 
 
 def network_settings(config: BrokerConfig) -> NetworkSettings:
@@ -28,12 +33,40 @@ def network_settings(config: BrokerConfig) -> NetworkSettings:
         handlers=config.num_io_threads,
         queued_requests_max=config.queued_max_requests,
         queued_request_bytes_max=budget if budget > 0 else defaults.queued_request_bytes_max,
-        connections_max=config.max_connections,
-        connections_per_ip_max=config.max_connections_per_ip,
+        limits=connection_limits(config, config.sources),
         connections_idle_ms_max=(
             config.connections_max_idle_ms if config.connections_max_idle_ms >= 0 else _UNLIMITED
         ),
     )
+
+
+def connection_limits(config: BrokerConfig, sources: ConfigSources) -> ConnectionLimits:
+    """The limits of connections as they are set now: ``sources`` has the dynamic ones."""
+
+    def number(setting: str) -> int:
+        text = (sources.text(setting) or "").strip()
+        return min(int(text), UNLIMITED) if text.isascii() and text.isdigit() else UNLIMITED
+
+    def by_listener(setting: str) -> dict[str, int]:
+        names = [endpoint.listener for endpoint in config.listeners]
+        return {name: number(f"listener.name.{name.lower()}.{setting}") for name in names}
+
+    return ConnectionLimits(
+        total_max=number("max.connections"),
+        per_ip_max=number("max.connections.per.ip"),
+        per_ip_overrides=_overrides(sources, config.max_connections_per_ip_overrides),
+        rate=number(_RATE),
+        listener_max=by_listener("max.connections"),
+        listener_rate=by_listener(_RATE),
+    )
+
+
+def _overrides(sources: ConfigSources, static: Mapping[str, int]) -> Mapping[str, int]:
+    """A dynamic value that cannot be read leaves what the broker started with."""
+    try:
+        return connection_overrides(sources)
+    except BadValue:
+        return static
 
 
 def listener_specs(config: BrokerConfig) -> list[ListenerSpec]:

@@ -14,19 +14,24 @@ from ottla.broker.api.dispatch import Dispatcher
 from ottla.broker.api.table import TABLE, advertised_apis
 from ottla.broker.coordinating.internal_topics import InternalTopics
 from ottla.broker.handlers.services import Services
+from ottla.broker.metadata.settings import BROKERS
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.partitions.reads import Reads
 from ottla.broker.partitions.refused_batches import RefusalLog
 from ottla.broker.quotas.client_limits import Windows
 from ottla.broker.quotas.quotas import Quotas
-from ottla.broker.server.listening import network_settings
+from ottla.broker.server.listening import connection_limits, network_settings
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.api.gate import Gate
     from ottla.broker.membership.lifecycle import Lifecycle
+    from ottla.broker.metadata.settings import Settings
     from ottla.broker.server.parts import BrokerParts
     from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.coordinator.metadata.delta import MetadataDelta
 
 
 class RequestParts(NamedTuple):
@@ -50,12 +55,27 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
         clock,
         ports.random,
     )
-    dispatcher = Dispatcher(_build_services(parts, admin), TABLE, shared.tasks)
+    services = _build_services(parts, admin)
+    dispatcher = Dispatcher(services, TABLE, shared.tasks)
     network = NetworkServer(
         ports.net, clock, shared.tasks, gate.guard(dispatcher.dispatch), network_settings(config)
     )
+    network.limit_ips(services.quotas.connection_rate)
+    shared.metadata.subscribe(_limits_follower(network, config, parts.settings))
     shutdown = ControlledShutdown(config, parts.peers, shared.metadata, admin.partitions, clock)
     return RequestParts(dispatcher, network, shutdown)
+
+
+def _limits_follower(
+    network: NetworkServer, config: BrokerConfig, settings: Settings
+) -> Callable[[MetadataDelta], None]:
+    """Return a metadata subscriber that applies changed limits of connections."""
+
+    def on_metadata(delta: MetadataDelta) -> None:
+        if any(entity.entity_type == BROKERS for entity in delta.configs):
+            network.set_limits(connection_limits(config, settings.sources))
+
+    return on_metadata
 
 
 def _quota_windows(config: BrokerConfig) -> Windows:

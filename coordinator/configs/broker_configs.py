@@ -349,7 +349,7 @@ def _build(sources: ConfigSources) -> tuple[BrokerConfig, tuple[str, ...]]:
         "inter_broker_listener_name": listeners.inter_broker_name,
         "log_dirs": _log_dirs(sources),
         "broker_id": int(_set_text(sources, "broker.id") or _set_text(sources, "node.id") or -1),
-        "max_connections_per_ip_overrides": _connection_overrides(sources),
+        "max_connections_per_ip_overrides": connection_overrides(sources),
     }
     for field_name, definition in _PLAIN_FIELDS:
         text = sources.text(definition.name)
@@ -390,8 +390,10 @@ def _log_dirs(sources: ConfigSources) -> tuple[str, ...]:
     return directories
 
 
-def _connection_overrides(sources: ConfigSources) -> Mapping[str, int]:
-    """``max.connections.per.ip.overrides``: address:number pairs; addresses may have colons."""
+def connection_overrides(sources: ConfigSources) -> Mapping[str, int]:
+    """``max.connections.per.ip.overrides``: address:number pairs; addresses may have colons.
+
+    Raises BadValue."""
     overrides: dict[str, int] = {}
     text = sources.text("max.connections.per.ip.overrides") or ""
     for pair in filter(None, (item.strip() for item in text.split(","))):

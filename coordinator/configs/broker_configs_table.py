@@ -294,7 +294,7 @@ log.segment.bytes | int | 1073741824 | >=14 | cluster-wide | yes
     Size at which a log starts its next segment file.
 log.segment.delete.delay.ms | long | 60000 | >=0 | cluster-wide | yes
     How long a deleted segment's files stay, for readers that are still at them.
-max.connection.creation.rate | int | MAX | >=0 | cluster-wide | no
+max.connection.creation.rate | int | MAX | >=0 | cluster-wide | yes
     New connections per second that are accepted.
 max.connections | int | MAX | >=0 | cluster-wide | yes
     Connections that may be open at once.

@@ -96,7 +96,7 @@ broker.policy: broker.quotas
 broker.authorization: broker.engine coordinator.configs coordinator.store
 broker.quotas: broker.engine coordinator.metadata coordinator.store
 broker.log.storage: broker.engine protocol.records
-broker.network: broker.engine wire wire.tls
+broker.network: broker.engine broker.quotas wire wire.tls
 broker.security: broker.authorization broker.engine coordinator.configs wire wire.tls
 broker.replica: protocol.records
 broker.log: broker.engine broker.log.storage protocol.records

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
+from ottla.broker.quotas.connections import ConnectionLimits
 from ottla.wire.real import RealNet
 from tests.support.loops import on_both_loops
 from tests.support.network_site import LOOPBACK, Site
@@ -116,7 +117,7 @@ async def test_thousand_connections_are_served_and_forgotten() -> None:
 @on_both_loops
 async def test_connections_above_the_limit_of_one_address_are_refused() -> None:
     """max.connections.per.ip: one host must not take all of them."""
-    async with Site(NetworkSettings(connections_per_ip_max=2)) as site:
+    async with Site(NetworkSettings(limits=ConnectionLimits(per_ip_max=2))) as site:
         first, second = await site.connect(), await site.connect()
         third = await site.connect()
         assert await third.is_closed()
@@ -136,7 +137,7 @@ async def test_connections_above_the_total_wait_until_one_leaves_but_brokers_do_
     """max.connections postpones clients; a storm of them must not keep brokers apart (N-07)."""
     specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
     net = FailingNet([])
-    async with Site(NetworkSettings(connections_max=1), specs, net) as site:
+    async with Site(NetworkSettings(limits=ConnectionLimits(total_max=1)), specs, net) as site:
         first = await site.connect("CLIENTS")
         await site.until(lambda: site.server.connection_count == 1)
         waiting = await site.connect("CLIENTS")
@@ -150,6 +151,88 @@ async def test_connections_above_the_total_wait_until_one_leaves_but_brokers_do_
         first.close()
 
         assert await waiting.answer() == b"echo waiting"
+
+
+@on_both_loops
+async def test_an_address_with_an_override_has_its_own_limit() -> None:
+    """max.connections.per.ip.overrides: a proxy speaks for many clients."""
+    limits = ConnectionLimits(per_ip_max=1, per_ip_overrides={"127.0.0.1": 2})
+    async with Site(NetworkSettings(limits=limits)) as site:
+        clients = [await site.connect() for _ in range(3)]
+
+        assert await clients[2].is_closed()
+        assert site.server.connection_count == 2
+
+
+@on_both_loops
+async def test_a_full_listener_leaves_the_others_alone() -> None:
+    """listener.name.X.max.connections, here of the listener between brokers."""
+    specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
+    settings = NetworkSettings(limits=ConnectionLimits(listener_max={"BROKERS": 1}))
+    async with Site(settings, specs) as site:
+        first = await site.connect("BROKERS")
+        await site.until(lambda: site.server.connection_count == 1)
+        waiting = await site.connect("BROKERS")
+        waiting.send(b"echo:waiting")
+        other = await site.connect("CLIENTS")
+        other.send(b"echo:other")
+        assert await other.answer() == b"echo other"
+        assert site.server.connection_count == 2
+        first.close()
+
+        assert await waiting.answer() == b"echo waiting"
+
+
+@on_both_loops
+async def test_connections_that_come_too_fast_wait_to_be_accepted() -> None:
+    """max.connection.creation.rate (KIP-612): nothing is refused, and brokers are exempt."""
+    specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
+    net = FailingNet([])
+    async with Site(NetworkSettings(limits=ConnectionLimits(rate=1)), specs, net) as site:
+        clients = [await site.connect("CLIENTS") for _ in range(4)]
+        brokers = [await site.connect("BROKERS") for _ in range(4)]
+        for broker in brokers:
+            broker.send(b"echo:b")
+            assert await broker.answer() == b"echo b"
+        assert site.server.connection_count <= 4 + 3
+        assert net.listeners[0].event_count < 5, "a waiting door is shut, or the loop would spin"
+        site.server.set_limits(ConnectionLimits())
+        for client in clients:
+            client.send(b"echo:c")
+
+            assert await client.answer() == b"echo c"
+
+
+@on_both_loops
+async def test_a_listener_has_a_rate_of_its_own() -> None:
+    """listener.name.X.max.connection.creation.rate; it holds for brokers, too."""
+    specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
+    settings = NetworkSettings(limits=ConnectionLimits(listener_rate={"BROKERS": 1}))
+    async with Site(settings, specs) as site:
+        for _ in range(4):
+            await site.connect("BROKERS")
+        clients = [await site.connect("CLIENTS") for _ in range(4)]
+        for client in clients:
+            client.send(b"echo:c")
+            assert await client.answer() == b"echo c"
+
+        assert site.server.connection_count <= 4 + 3
+
+
+@on_both_loops
+async def test_an_address_above_its_rate_is_refused_after_a_wait() -> None:
+    """KIP-612: closed at once it would come again at once."""
+    async with Site() as site:
+        site.server.limit_ips(lambda _host: 0.1)
+        clients = [await site.connect() for _ in range(3)]
+        began_ms = site.clock.now_ms()
+        assert await clients[2].is_closed()
+        assert site.clock.now_ms() - began_ms > 500
+        clients[0].send(b"echo:0")
+
+        assert await clients[0].answer() == b"echo 0"
+        assert site.server.diagnostics().acceptor.refused_count >= 1
+        assert not site.server._acceptor._refusals
 
 
 @on_both_loops
