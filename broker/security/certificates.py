@@ -75,11 +75,26 @@ class Authority:
         )
         self.certificate = _pem(self._certificate)
 
+    @classmethod
+    def load(cls, kept: Issued) -> Authority:
+        """The authority whose certificate and key were kept. Raises CryptographyMissing."""
+        modules = _modules()
+        loaded = cls.__new__(cls)
+        loaded._key = modules.serialization.load_pem_private_key(kept.key.encode(), None)
+        loaded._certificate = modules.x509.load_pem_x509_certificate(kept.certificate.encode())
+        loaded._name = loaded._certificate.subject
+        loaded.certificate = kept.certificate
+        return loaded
+
+    @property
+    def kept(self) -> Issued:
+        """Its certificate and its private key, to be kept in files."""
+        return Issued(self.certificate, _key_pem(self._key))
+
     def issue(self, wish: Wish) -> Issued:
         """A new key and its certificate."""
         modules = _modules()
-        x509, serialization = modules.x509, modules.serialization
-        ec, oid = modules.ec, modules.oid
+        x509, ec, oid = modules.x509, modules.ec, modules.oid
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.datetime.now(datetime.UTC)
         subject = _parsed_name(wish.subject)
@@ -99,12 +114,22 @@ class Authority:
         if wish.names:
             names = x509.SubjectAlternativeName([_general_name(name) for name in wish.names])
             builder = builder.add_extension(names, critical=False)
-        pem: bytes = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        return Issued(_pem(_signed(builder, self._key)), pem.decode())
+        return Issued(_pem(_signed(builder, self._key)), _key_pem(key))
+
+
+def is_good_for(pem: str, names: tuple[str, ...], days: float = 30) -> bool:
+    """Whether the certificate is for all these names and valid for that long from now on.
+
+    Raises CryptographyMissing, and ValueError for a text without a certificate."""
+    x509 = _modules().x509
+    certificate = x509.load_pem_x509_certificate(pem.encode())
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        found = ()
+    until = datetime.datetime.now(datetime.UTC) + days * _DAY
+    is_long = certificate.not_valid_after_utc > until
+    return bool(is_long) and {_general_name(name) for name in names} <= set(found)
 
 
 def pkcs12(issued: Issued, password: str, authority: str = "") -> bytes:
@@ -186,6 +211,16 @@ def _general_name(name: str) -> Any:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
+
+
+def _key_pem(key: Any) -> str:
+    serialization = _modules().serialization
+    pem: bytes = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return pem.decode()
 
 
 def _pem(certificate: Any) -> str:
