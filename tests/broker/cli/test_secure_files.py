@@ -6,8 +6,7 @@ import ssl
 import stat
 from typing import TYPE_CHECKING
 
-from ottla.broker.security.certificates import Authority, Wish, is_good_for
-from ottla.broker.security.first_start import (
+from ottla.broker.cli.secure_files import (
     ADMIN,
     BROKER,
     LOCAL_NAMES,
@@ -15,6 +14,7 @@ from ottla.broker.security.first_start import (
     jaas_of,
     secure_files,
 )
+from ottla.broker.security.certificates import Authority, Wish, is_good_for
 from ottla.protocol.properties import parse_properties
 
 if TYPE_CHECKING:
