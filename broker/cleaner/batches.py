@@ -102,6 +102,10 @@ class Survival:
             return batch.view
         if remains is None and is_last:
             remains = placeholder(batch)
+        assert remains is None or remains[:8] == batch.view[:8], (
+            "a batch keeps its offsets (FMT-32)"
+        )
+        assert self.kept.records_kept <= self.kept.records_read
         if remains is None or remains != batch.view:
             self.kept.is_changed = True
         return remains

@@ -114,6 +114,8 @@ def plan_run(
     sources = tuple(
         sources_of([segments[extent.base_offset] for extent in group]) for group in groups
     )
+    # Records above it may still change (hazard S-21).
+    assert not sources or sources[-1].segments[-1].next_offset <= dirt.end_offset
     order = CleanOrder(
         directory=log.directory,
         groups=tuple(

@@ -221,6 +221,8 @@ class Cleaning:
         try:
             async with aclosing(self._groups(plan)) as groups:
                 async for group in groups:
+                    assert group.number == number, "the sources of another group would be replaced"
+                    assert group.end_offset >= end_offset
                     if not await self._swap_in(plan, group):
                         self._aborted += 1
                         return False

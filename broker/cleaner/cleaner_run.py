@@ -86,6 +86,7 @@ def clean_log(disk: Disk, order: CleanOrder) -> Iterator[Slice | CleanedGroup]:
     Raises CorruptLogError or KafkaError for what is wrong with the log, OSError."""
     key_map = KeyMap(order.budget_bytes, order.first_dirty_offset)
     yield from _note_keys(disk, order, key_map)
+    assert key_map.end_offset >= order.first_dirty_offset
     aborted = [Aborted(*row) for row in order.aborted]
     survival = Survival(key_map, CleanedTransactions(aborted), order.producers, order.horizons)
     for number, group in enumerate(order.groups):
@@ -147,6 +148,7 @@ def _clean_group(
             if waiting_bytes >= SLICE_BYTES:
                 yield Slice(waiting_bytes)
                 waiting_bytes = 0
+    assert bytes_read == total_bytes, "without its last batch, the segment's end is not known"
     kept = survival.kept
     files = target.finish(AbortedTransaction(*row) for row in kept.rows)
     yield Slice(waiting_bytes)

@@ -61,6 +61,7 @@ class KeyMap:
                     added_bytes += len(key) + _KEY_OVERHEAD_BYTES
                 latest[key] = base_offset + span.offset_delta
         self._keys_bytes += added_bytes
+        assert batch.next_offset >= self.end_offset, "a key's newest offset is the last one noted"
         self.end_offset = batch.next_offset
         return True
 

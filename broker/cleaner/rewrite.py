@@ -118,6 +118,7 @@ def _assemble(
     batch: RecordBatch, attributes: int, timestamps: tuple[int, int], records: tuple[int, bytes]
 ) -> bytes:
     count, payload = records
+    assert 0 <= count <= batch.record_count
     content = bytearray(HEADER_BYTES)
     assert attributes & CODEC_BITS == 0 or payload
     HEADER.pack_into(

@@ -78,6 +78,7 @@ def runs_of(records: Buffer, limits: AppendLimits) -> list[list[RecordBatch]]:
         next_offset, last_epoch = batch_next, batch.leader_epoch
     if run:
         runs.append(run)
+    assert not runs or runs[0][0].next_offset > limits.log_end_offset, "it is in the log already"
     return runs
 
 

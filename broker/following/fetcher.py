@@ -27,6 +27,7 @@ from ottla.broker.following.log import (
 )
 from ottla.broker.following.steps import LogAction, step_for
 from ottla.broker.following.wire import FetchSettings, FollowerIdentity, parts_of, told_by
+from ottla.broker.replica.roles import Role
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.named_tuples import NamedTuple
@@ -124,10 +125,12 @@ class ReplicaFetcher:
         is_same = known is not None and known.leader_epoch == runtime.replica.leader_epoch
         if is_same and self._runtimes[partition] is runtime:
             return
+        assert runtime.replica.role is Role.FOLLOWER, "no other broker decides on a leader's log"
         topic_id = runtime.log.topic_id or ZERO_UUID
         self._runtimes[partition] = runtime
         one = Followed(partition, topic_id, runtime.replica)
         self.following.add(one)
+        assert len(self._runtimes) == len(self.following)
         self._names[topic_id] = partition.topic
         if len(self._names) > 2 * len(self.following):
             # Topics come and go for as long as the leader lives. Now and then only: to look at all
@@ -140,7 +143,9 @@ class ReplicaFetcher:
     def leave(self, partition: TopicPartition) -> bool:
         """Fetch a partition no more; an answer that is under way means nothing for it."""
         self._runtimes.pop(partition, None)
-        return self.following.remove(partition)
+        was_followed = self.following.remove(partition)
+        assert len(self._runtimes) == len(self.following)
+        return was_followed
 
     def _hurry(self) -> None:
         self._wake.set()
@@ -215,6 +220,7 @@ class ReplicaFetcher:
         runtime = self._runtimes[one.partition]
         if one.is_busy or not may_change(runtime, ask.leader_epoch):
             return False
+        assert runtime.replica is one.replica
         told = told_by(part)
         step = step_for(ask, told, one.replica)
         if step.action is LogAction.APPEND:
@@ -325,6 +331,7 @@ class ReplicaFetcher:
 
     def _work(self, one: Followed, work: Work, what: str = "cutting") -> None:
         """Change the log in a task of its own: cancelled half-way, it would be unusable (P-04)."""
+        assert not one.is_busy, "two tasks would change one log"
         one.is_busy = True
         one.asked = None
         self._spawn(one, self._finish(one, work), what)

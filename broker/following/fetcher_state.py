@@ -84,6 +84,9 @@ class Followed:
 
     def ask(self) -> FetchPosition:
         """What the next request says about the partition."""
+        # A fetch offset is a promise: the records before it are stored here, and stay.
+        assert not self.is_busy
+        assert not self.awaits_flush
         replica = self.replica
         end = replica.log_end_offset
         # Of the last record and not of the newest epoch known: one without records cannot diverge.
@@ -111,7 +114,8 @@ class Following:
 
     def add(self, followed: Followed) -> None:
         """Follow a partition, or follow it in another epoch; what was under way for it is void."""
-        self._followed.pop(followed.partition, None)
+        known = self._followed.pop(followed.partition, None)
+        assert known is not followed, "an answer to the earlier epoch would count"
         self._followed[followed.partition] = followed
 
     def remove(self, partition: TopicPartition) -> bool:

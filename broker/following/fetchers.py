@@ -57,6 +57,7 @@ class Fetchers:
 
     def throttle(self, throttles: ReplicationThrottles) -> None:
         """Keep to these from now on; said before anything is followed."""
+        assert not self._fetchers
         self._parts = self._parts._replace(throttles=throttles)
 
     def heed_full_disks(self, has_full_disk: Callable[[], bool]) -> None:
@@ -74,6 +75,7 @@ class Fetchers:
         if place is not None:
             self._places[partition.partition] = place
             self._fetcher(place).follow(partition)
+        assert self._fetchers.keys() == self._tasks.keys()
 
     def on_settings(self, partition: PartitionRuntime) -> None:
         """The topic's configuration has changed: it may belong with those that flush, or not.

@@ -125,6 +125,7 @@ class FetcherLink:
 
         ``wait_ms``: when other partitions may be asked for, too. Raises OSError, KafkaError,
         ClientError; then comes ``failed``."""
+        assert not self._is_asking, "the leader counts the requests of a session"
         self._is_interrupted = False
         connection = self._connection
         if connection is None or connection.closed:
@@ -175,6 +176,7 @@ class FetcherLink:
 
         The pause is from one attempt's start to the next: who has waited in vain for a connection
         has paused already, and the cut may be healed."""
+        assert not self._is_asking
         self._session.lost()
         if self._connection is not None:
             self._connection.close("a fetch has failed")

@@ -53,6 +53,7 @@ def append_fetched(
     KafkaError(KAFKA_STORAGE_ERROR); what was written before the failure counts all the same. A
     disk that is low on space does not matter here: a follower that stops costs more (S-11)."""
     replica, log = partition.replica, partition.log
+    assert may_change(partition, replica.leader_epoch)
     history = replica.history
     written_bytes, epoch = 0, NO_EPOCH
     moved = False

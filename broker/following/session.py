@@ -59,6 +59,7 @@ class FetchSession:
         for one, ask in asked:
             self._told[one.partition] = one, ask
             one.asked = ask
+        assert len(self._told) == len(asked), "a partition would be answered once, and asked twice"
         if not self.is_incremental:
             return Delta(self._session_id, FIRST_EPOCH, asked)
         changed = [
@@ -81,6 +82,7 @@ class FetchSession:
 
     def same_request(self) -> Delta:
         """What to say when nothing has changed since the last request of this session."""
+        assert self.is_incremental, "a full request without partitions asks for none"
         return Delta(self._session_id, self._session_epoch, ())
 
     def asked_for(self, partition: TopicPartition) -> Asked | None:
@@ -98,6 +100,7 @@ class FetchSession:
             )
         else:
             self._session_id, self._session_epoch = session_id, 1
+        assert self.is_incremental == (self._session_id != NO_SESSION)
 
     def lost(self) -> None:
         """No answer came, or the connection went."""

@@ -82,13 +82,14 @@ def step_for(ask: FetchPosition, told: LeaderAnswer, replica: Replica) -> Follow
 
 
 def _diverging(leader_end: EpochEnd, replica: Replica) -> FollowerStep:
-    if leader_end.is_undefined:
+    if leader_end.end_offset < 0:
         return FollowerStep(LogAction.WAIT, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
     end = replica.log_end_offset
     cut = replica.history.epochs.truncation_for(leader_end, end)
     if cut.offset >= end:
         # Asked again, it would say the same for ever.
         return FollowerStep(LogAction.WAIT, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
+    assert cut.offset >= 0
     return FollowerStep(LogAction.TRUNCATE, cut.offset)
 
 
@@ -98,5 +99,7 @@ def _out_of_range(ask: FetchPosition, told: LeaderAnswer, replica: Replica) -> F
     # A log without records has none to lose, and no epoch by which the leader could judge it.
     is_empty = replica.log_start_offset == replica.log_end_offset
     if start > ask.fetch_offset or (is_empty and 0 <= start < ask.fetch_offset):
+        # The records that go are those that the leader has deleted, too (hazard R-27).
+        assert is_empty or start > replica.log_end_offset
         return FollowerStep(LogAction.RESTART, start)
     return FollowerStep(LogAction.WAIT, error=told.error)

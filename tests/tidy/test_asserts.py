@@ -10,6 +10,8 @@ from tests.tidy.tree import functions, product_modules
 
 # Asserts per hundred functions, at least. The aim is 33; raise a floor when its room gets better.
 FLOORS = {
+    "broker.cleaner": 22,
+    "broker.following": 18,
     "broker.replica": 25,
     "coordinator.controller": 36,
     "coordinator.group": 12,
