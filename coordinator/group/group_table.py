@@ -136,6 +136,7 @@ class GroupTable:
         if group.has_begun:
             note(self._scope, classic.group_id, "from classic to consumer")
             # Members that wait for a rebalance of the classic group rejoin the new one.
+            assert self._groups[classic.group_id] is classic
             classic.on_unload(ErrorCode.REBALANCE_IN_PROGRESS)
             self._groups[classic.group_id] = group
 
@@ -195,6 +196,7 @@ class GroupTable:
 
     def _delete_records(self, group: Group) -> None:
         """Delete the group, in memory at once, so that a new one may have its id."""
+        assert self._groups[group.group_id] is group
         tombstones = list(group.tombstones())
         group.on_unload(ErrorCode.UNKNOWN_MEMBER_ID)
         del self._groups[group.group_id]

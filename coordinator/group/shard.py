@@ -111,6 +111,7 @@ class GroupShard:
 
     def on_loaded(self, moment: Moment) -> Effects:
         """The log is read to its end."""
+        assert not self.scope.outbox.open_count, "nothing is written before the log is read"
         self.scope.moment = moment
         self.offsets.on_loaded()
         self._kinds.on_loaded(moment)

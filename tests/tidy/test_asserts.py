@@ -14,7 +14,7 @@ FLOORS = {
     "broker.following": 18,
     "broker.replica": 25,
     "coordinator.controller": 36,
-    "coordinator.group": 12,
+    "coordinator.group": 17,
     "coordinator.transaction": 42,
 }
 

@@ -64,10 +64,14 @@ class Changes:
 
     def put_progress(self, member_id: str, progress: MemberAssignment) -> None:
         """Store a member's current assignment."""
+        assert member_id in self._state.members, "nothing would ever remove it"
+        assert all(progress.assigned.values()), "equal assignments would differ"
         self._put(progress_value(progress), member_id)
 
     def put_target(self, member_id: str, target: Assignment) -> None:
         """Store a member's target assignment."""
+        assert member_id in self._state.members
+        assert all(target.values()), "equal assignments would differ"
         topics = [TargetTopicPartitions(*entry) for entry in listed(target)]
         self._put(ConsumerGroupTargetAssignmentMemberValue(topics), member_id)
 
@@ -79,6 +83,7 @@ class Changes:
 
     def put_assignment_epoch(self, assignment_epoch: int, wall_ms: int) -> None:
         """Store that the targets are those of that group epoch."""
+        assert assignment_epoch == self._state.group_epoch
         self._put(ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch, wall_ms))
 
     def put_regex(self, regex: str, topic_names: Iterable[str], wall_ms: int) -> None:
@@ -94,6 +99,7 @@ class Changes:
         """Delete a member and release its partitions.
 
         In this order: Kafka's coordinator fails to load a member's deletion before its parts'."""
+        assert member_id in self._state.members
         self._remove(RecordKind.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, member_id)
         self._remove(RecordKind.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, member_id)
         self._remove(RecordKind.CONSUMER_GROUP_MEMBER_METADATA, member_id)
@@ -109,11 +115,15 @@ class Changes:
         if state.has_partition_metadata:
             self._remove(RecordKind.CONSUMER_GROUP_PARTITION_METADATA)
         self._remove(RecordKind.CONSUMER_GROUP_METADATA)
+        # A later group of this id would wait for their owners without end.
+        assert not state.owners
+        assert state.classic_count == 0
 
     def replace_member(self, old_member_id: str, member_id: str) -> None:
         """Give a static member that returns under another id its previous target.
 
         It owns nothing, like any member that joins; its previous partitions are free for it."""
+        assert member_id != old_member_id
         target = self._state.target_of(old_member_id)
         subscription = self._state.members[old_member_id].subscription
         self.remove_member(old_member_id)
@@ -135,9 +145,9 @@ class Changes:
         found: list[list[LogRecord]] = []
         room_bytes = 0
         start = 0
-        for end in (*self._breaks, len(self.records)):
+        for number, end in enumerate((*self._breaks, len(self.records))):
             part = self.records[start:end]
-            if start == 0:
+            if number == 0:
                 part = [*opening, *part]
             start = end
             part_bytes = sum(map(_size_bytes, part))
@@ -149,6 +159,7 @@ class Changes:
             if part:
                 found[-1] += part
                 room_bytes -= part_bytes
+        assert sum(map(len, found)) == len(opening) + len(self.records)
         return found
 
     @property
@@ -164,6 +175,7 @@ class Changes:
     def take_back(self, kept_count: int = 0) -> set[str]:
         """Undo all but the first ``kept_count`` records; return the names in the keys of the
         undone ones, which are mostly member ids."""
+        assert 0 <= kept_count <= len(self.records)
         names = set()
         while len(self._undo) > kept_count:
             name, undo = self._undo.pop()
@@ -171,6 +183,7 @@ class Changes:
             names.add(name)
         del self.records[kept_count:]
         self._breaks = [index for index in self._breaks if index < kept_count]
+        assert len(self._undo) == len(self.records), "state and log would differ"
         return names
 
     def _put(self, value: RecordValue, name: str = "") -> None:

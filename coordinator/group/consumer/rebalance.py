@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.common.timeline import GroupEventKind
-from ottla.coordinator.group.consumer.assignment import size_of
+from ottla.coordinator.group.consumer.assignment import difference, pairs_of, size_of
 from ottla.coordinator.group.consumer.assignors import ASSIGNORS, AssignmentTask
 from ottla.coordinator.group.consumer.changes import changed_targets
 from ottla.coordinator.group.consumer.member import MemberState
@@ -118,6 +118,9 @@ class Rebalancing:
         after = reconciled(self.state, member, report)
         if after is before:
             return False
+        # KIP-848: no other member owns what it gets, as far as all have reported.
+        gained = pairs_of(difference(after.assigned, before.assigned))
+        assert all(self.state.owners.get(pair) in (None, member.member_id) for pair in gained)
         changes.put_progress(member.member_id, after)
         if after.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:
             self.timers.start(REVOCATION, member)

@@ -20,6 +20,7 @@ from ottla.coordinator.group.consumer.assignment import (
     difference,
     from_pairs,
     intersection,
+    is_subset,
     pairs_of,
     union,
 )
@@ -85,11 +86,13 @@ def _next(
     # Partitions that the member itself has just revoked are free for it at once.
     free = [pair for pair in wanted if state.owners.get(pair) in (None, member.member_id)]
     is_waiting = len(free) < len(wanted)
+    assigned = union(kept, from_pairs(free)) if free else kept
+    assert is_subset(assigned, target)
     return _moved(
         member.progress,
         state.assignment_epoch,
         MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
-        union(kept, from_pairs(free)) if free else kept,
+        assigned,
     )
 
 

@@ -90,10 +90,12 @@ class Replies:
         append.tell(ErrorCode.NONE)
 
     def _on_failed(self, append: _Open, error: ErrorCode) -> None:
+        assert append in self._open
         self._open = [other for other in self._open if other is not append]
         append.tell(answer_to(error))
         self._on_lost()
 
     def _on_overdue(self, append: _Open) -> None:
+        assert append in self._open
         append.is_overdue = True
         append.tell(answer_to(ErrorCode.REQUEST_TIMED_OUT))

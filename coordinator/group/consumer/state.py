@@ -193,6 +193,7 @@ class ConsumerGroupState:
 
     def _forget_identity(self, member: ConsumerGroupMember) -> None:
         self.classic_count -= member.uses_classic_protocol
+        assert self.classic_count >= 0
         instance_id = member.subscription.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]

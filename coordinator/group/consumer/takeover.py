@@ -36,6 +36,7 @@ def take_in(
     state: ConsumerGroupState, changes: Changes, generation_id: int, migrants: Iterable[Migrant]
 ) -> None:
     """Take over members with their partitions; their generation is their first member epoch."""
+    assert state.is_void, "a group has one kind"
     for member_id, subscription, held in migrants:
         # If two members claim the same partition, one is wrong and loses it.
         mine = from_pairs(pair for pair in pairs_of(held) if pair not in state.owners)
@@ -43,6 +44,7 @@ def take_in(
         changes.put_target(member_id, mine)
         progress = MemberAssignment(generation_id, generation_id, MemberState.STABLE, mine)
         changes.put_progress(member_id, progress)
+    assert state.classic_count == len(state.members)
     changes.put_group_epoch(generation_id, state.metadata_hash)
     changes.put_assignment_epoch(generation_id, 0)
 

@@ -37,6 +37,9 @@ def assign_uniformly(
     else:
         _place(holdings, unassigned, subscribed)
         _even_out(holdings, subscribed)
+    assigned = frozenset[bytes]().union(*subscribed.values())
+    total = sum(partition_counts[topic_id] for topic_id in assigned)
+    assert sum(map(len, holdings.values())) == total, "each partition has one owner"
     return {member_id: from_pairs(pairs) for member_id, pairs in holdings.items()}
 
 
@@ -83,6 +86,7 @@ def _fill_quotas(holdings: Holdings, unassigned: list[Pair]) -> None:
     rest = iter(unassigned)
     for member_id, pairs in holdings.items():
         pairs.extend(next(rest) for _ in range(quotas[member_id] - len(pairs)))
+    assert next(rest, None) is None
 
 
 def _place(
