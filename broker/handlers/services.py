@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.broker.partitions.reads import Reads
     from ottla.broker.partitions.refused_batches import RefusalLog
     from ottla.broker.quotas.quotas import Quotas
+    from ottla.broker.security.logins import Logins
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.protocol.messages.api_versions import ApiVersion
     from ottla.protocol.ports import Ports
@@ -57,6 +58,7 @@ class Services:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     marker_writer: MarkerWriter
+    logins: Logins
     verification: Verification
     features: FinalizedFeatures
     moves: ReplicaMoves

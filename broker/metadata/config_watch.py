@@ -48,6 +48,7 @@ class ConfigWatch:
         self._last_read = ""
         # Reading and taking in are one step: of two overlapping reads the older must not win.
         self._lock = asyncio.Lock()
+        self._read_once = asyncio.Event()
 
     async def begin(self, session: MetadataSession) -> None:
         """Read everything in the new session, and follow it. Raises StoreError."""
@@ -64,7 +65,12 @@ class ConfigWatch:
         gone = [one for one in self._metadata.image.configs if one not in known]
         await self._refresh(session, [*entities, *gone])
         self._changed.clear()
+        self._read_once.set()
         self._follower = self._tasks.spawn("settings", self._follow(session))
+
+    async def until_read(self) -> None:
+        """Return once all settings have been read for the first time."""
+        await self._read_once.wait()
 
     async def end(self) -> None:
         """Stop following; what is known stays."""

@@ -131,6 +131,12 @@ class Connection:
         self.is_dirty = False
         self.is_scheduled = False
         self.age = ConnectionAge()
+        if entrance.spec.login is not None:
+            self._entrance = entrance.spec.login(self, entrance)
+
+    def enter(self, entrance: ListenerParts) -> None:
+        """Hand frames to the channel of that entrance, from the next look at the input on."""
+        self._entrance = entrance
 
     @property
     def has_hung_up(self) -> bool:

@@ -64,7 +64,8 @@ class Request:
         size_bytes = 0
         for part in parts:
             size_bytes += part.size_bytes if part.__class__ is FileRegion else len(part)
-        assert size_bytes, "an answer has at least its header"
+        # Only a SASL token without a header may be empty.
+        assert parts, "an answer has at least one part"
         self.size_bytes = size_bytes
         self.parts = parts
         owner = self.owner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.network.transport import PlaintextTransport
 from ottla.broker.quotas.connections import ConnectionLimits
@@ -63,3 +63,6 @@ class ListenerSpec:
     own_handlers: int = 0
     # Exempt from the connection limits: a storm of clients must not keep brokers apart (N-07).
     is_exempt: bool = False
+    # Stands before the request channel until a connection is authenticated: gets the connection and
+    # its ``ListenerParts``, gives the parts to begin with.
+    login: Callable[[Any, Any], Any] | None = None

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.protocol.data_classes import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.broker.network.buffers import BufferPool, ByteBudget
-    from ottla.broker.network.channel import RequestChannel
     from ottla.broker.network.settings import ListenerSpec, NetworkSettings
     from ottla.protocol.ports import Clock
+
+
+class FrameChannel(Protocol):
+    """What takes the frames of a connection: the request channel, or a login before it."""
+
+    @property
+    def free(self) -> Sequence[object]: ...
+
+    @property
+    def is_full(self) -> bool: ...
+
+    def park(self, connection: Any) -> None: ...
+
+    def submit(self, request: Any, frame: memoryview) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +33,7 @@ class ListenerParts:
     """What connections of one listener have in common."""
 
     spec: ListenerSpec
-    channel: RequestChannel
+    channel: FrameChannel
 
 
 @dataclass(frozen=True, slots=True)

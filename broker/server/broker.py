@@ -166,7 +166,7 @@ class Broker:
         return logs
 
     def _bind(self, network: NetworkServer) -> None:
-        specs = listener_specs(self.config)
+        specs = listener_specs(self.config, self.parts.logins)
         try:
             self.addresses = network.bind(specs)
         except OSError as error:

@@ -17,6 +17,7 @@ from ottla.protocol.ports import Address, SocketOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ottla.broker.security.logins import Logins
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.configs.configs import ConfigSources
 
@@ -69,8 +70,8 @@ def _overrides(sources: ConfigSources, static: Mapping[str, int]) -> Mapping[str
         return static
 
 
-def listener_specs(config: BrokerConfig) -> list[ListenerSpec]:
-    """One for each of ``listeners``."""
+def listener_specs(config: BrokerConfig, logins: Logins | None) -> list[ListenerSpec]:
+    """One for each of ``listeners``; without logins all of them are open."""
     options = SocketOptions(
         send_buffer_bytes=config.socket_send_buffer_bytes,
         receive_buffer_bytes=config.socket_receive_buffer_bytes,
@@ -87,6 +88,9 @@ def listener_specs(config: BrokerConfig) -> list[ListenerSpec]:
             options=options,
             transport=transport,
             is_exempt=endpoint.listener == exempt,
+            login=None
+            if logins is None
+            else logins.entrance_of(endpoint.listener, is_exempt=endpoint.listener == exempt),
         )
         for endpoint in config.listeners
     ]

@@ -34,6 +34,8 @@ from ottla.broker.partitions.produces import Flushes
 from ottla.broker.partitions.throttles import ReplicationThrottles
 from ottla.broker.security.audit import Audit
 from ottla.broker.security.audit_file import audit_sink
+from ottla.broker.security.credentials import Credentials
+from ottla.broker.security.logins import Logins
 from ottla.broker.server.coordinators import BrokerCoordinators, build_coordinators
 from ottla.coordinator.configs.config_changes import check_topic_configs
 from ottla.coordinator.controller.specs import controller_settings
@@ -65,6 +67,7 @@ class BrokerParts(NamedTuple):
     features: FinalizedFeatures
     receiver: ControlReceiver
     peers: Peers
+    logins: Logins
     producer_ids: ProducerIds
     coordinators: BrokerCoordinators
     channel: WireChannel
@@ -110,6 +113,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         features=FinalizedFeatures(node_id, metadata, clock, tasks),
         receiver=receiver,
         peers=peers,
+        logins=_build_logins(shared, configs),
         producer_ids=producer_ids,
         coordinators=build_coordinators(shared, partitions, flushes, peers, producer_ids),
         channel=channel,
@@ -123,6 +127,16 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     )
     _connect(parts)
     return parts
+
+
+def _build_logins(shared: SharedParts, configs: ConfigWatch) -> Logins:
+    ports, metadata = shared.ports, shared.metadata
+    credentials = Credentials(
+        lambda: metadata.image, configs.until_read, shared.config.sasl, ports.random
+    )
+    logins = Logins(shared.config, credentials, ports, shared.tasks)
+    metadata.subscribe(logins.on_metadata)
+    return logins
 
 
 def _build_controller(

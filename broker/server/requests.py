@@ -114,6 +114,7 @@ def _build_services(parts: BrokerParts, admin: ClusterAdmin) -> Services:
         groups=coordinators.groups,
         transactions=coordinators.transactions,
         marker_writer=coordinators.marker_writer,
+        logins=parts.logins,
         verification=coordinators.verification,
         features=parts.features,
         moves=parts.moves,

@@ -19,12 +19,14 @@ from ottla.coordinator.configs.properties import (
     parse_properties,
     settings_from_environment,
 )
+from ottla.coordinator.configs.sasl_settings import check_inter_broker, sasl_settings
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ottla.coordinator.configs.sasl_settings import SaslSettings
     from ottla.coordinator.metadata.image import Endpoint
 
 __all__ = [
@@ -54,10 +56,15 @@ class BrokerConfig:
     log_dirs: tuple[str, ...]
     broker_id: int
     max_connections_per_ip_overrides: Mapping[str, int]
+    # By listener, for those that authenticate with SASL.
+    sasl: Mapping[str, SaslSettings]
 
     allow_everyone_if_no_acl_found: bool
     audit_log: str | None
     authorizer_class_name: str
+    authentication_max_connections: int
+    authentication_max_connections_per_ip: int
+    authentication_timeout_ms: int
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool
     broker_id_generation_enable: bool
@@ -69,6 +76,9 @@ class BrokerConfig:
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
     default_replication_factor: int
+    delegation_token_expiry_check_interval_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
     delete_topic_enable: bool
     fetch_max_bytes: int
     fetch_zero_copy: bool
@@ -175,6 +185,7 @@ _DERIVED = frozenset(
         "log_dirs",
         "broker_id",
         "max_connections_per_ip_overrides",
+        "sasl",
     }
 )
 _PLAIN_FIELDS = tuple(
@@ -184,6 +195,8 @@ _PLAIN_FIELDS = tuple(
 )
 # The settings of plugins, which a broker passes on without knowing them.
 _PLUGIN_PREFIXES = ("rlmm.config.", "rsm.config.")
+# What is looked up for each listener.
+_PER_LISTENER = ("sasl.", "connections.max.reauth.ms", "connection.failed.authentication.delay.ms")
 # Features that Ottla does not have: a broker must refuse to start rather than seem to have them.
 _NEVER_TRUE = (
     "remote.log.storage.system.enable",
@@ -214,7 +227,7 @@ def parse_broker_config(settings: Mapping[str, str]) -> ParsedBrokerConfig:
             problems.append(problem)
             continue
         static[name] = text
-        definition = BROKER_CONFIGS.get(name)
+        definition = BROKER_CONFIGS.get(_of_listener(name))
         if definition is None or not definition.has_effect:
             warnings.append(f"{name} has no effect here")
     problems += _contradictions(static)
@@ -285,6 +298,12 @@ def _without_listener(name: str) -> str:
     return rest.partition(".")[2] or rest
 
 
+def _of_listener(name: str) -> str:
+    """The same for the settings that one listener may have of its own, else the name."""
+    setting = _without_listener(name)
+    return setting if setting.startswith(_PER_LISTENER) else name
+
+
 def _contradictions(static: Mapping[str, str]) -> Iterator[str]:
     """Sentences about values that are legal one by one and not together, or not here."""
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
@@ -350,6 +369,7 @@ def _build(sources: ConfigSources) -> tuple[BrokerConfig, tuple[str, ...]]:
         "log_dirs": _log_dirs(sources),
         "broker_id": int(_set_text(sources, "broker.id") or _set_text(sources, "node.id") or -1),
         "max_connections_per_ip_overrides": connection_overrides(sources),
+        "sasl": _sasl(sources, listeners),
     }
     for field_name, definition in _PLAIN_FIELDS:
         text = sources.text(definition.name)
@@ -378,6 +398,20 @@ def _listeners(sources: ConfigSources) -> Listeners:
             controller_names=_set_text(sources, "controller.listener.names"),
         )
     )
+
+
+def _sasl(sources: ConfigSources, listeners: Listeners) -> dict[str, SaslSettings]:
+    found = {
+        endpoint.listener: sasl_settings(sources.static, endpoint.listener)
+        for endpoint in listeners.bound
+        if endpoint.security_protocol.startswith("SASL_")
+    }
+    if listeners.inter_broker_name in found:
+        check_inter_broker(
+            found[listeners.inter_broker_name],
+            sources.text("sasl.mechanism.inter.broker.protocol") or "",
+        )
+    return found
 
 
 def _log_dirs(sources: ConfigSources) -> tuple[str, ...]:

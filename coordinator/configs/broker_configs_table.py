@@ -1,9 +1,10 @@
 """Every setting of a broker that Kafka 3.9 has in ZooKeeper mode, and our own.
 
 One line of facts per setting, one of what it means. The columns: name, type, default, legal
-values, how it is changed while the broker runs, and whether it has an effect here. Three defaults
-are ours: the listener binds to this machine only, the data lies in the working directory, and the
-kernel sizes receive buffers (100 KiB nearly doubled the cost of requests of 128 KiB).
+values, how it is changed while the broker runs, and whether it has an effect here. Four defaults
+are ours: the listener binds to this machine only, the data lies in the working directory, the
+kernel sizes receive buffers (100 KiB nearly doubled the cost of requests of 128 KiB), and a message
+before authentication has at most 16 KiB (512 KiB in Kafka), so that strangers take little memory.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ compression.type | string | producer | {uncompressed, zstd, lz4, snappy, gzip, p
     Codec that batches are stored in; producer keeps whatever each batch came with.
 compression.zstd.level | int | 3 | -131072..22 | cluster-wide | yes
     Effort of zstd when the broker compresses with it.
-connection.failed.authentication.delay.ms | int | 100 | >=0 | read-only | no
+connection.failed.authentication.delay.ms | int | 100 | >=0 | read-only | yes
     Delay before a connection that failed to authenticate is closed.
 connections.max.idle.ms | long | 600000 | - | read-only | yes
     Silence after which a connection is closed.
-connections.max.reauth.ms | long | 0 | - | read-only | no
+connections.max.reauth.ms | long | 0 | - | read-only | yes
     Time after which a SASL client must authenticate again; 0 is never.
 control.plane.listener.name | string | null | - | read-only | no
     Listener kept for the controller's requests.
@@ -101,15 +102,15 @@ create.topic.policy.class.name | class | null | - | read-only | no
     Java class that vets new topics.
 default.replication.factor | int | 1 | - | read-only | yes
     Replicas of topics whose creator named no number.
-delegation.token.expiry.check.interval.ms | long | 3600000 | >=1 | read-only | no
+delegation.token.expiry.check.interval.ms | long | 3600000 | >=1 | read-only | yes
     Time between scans for expired delegation tokens.
-delegation.token.expiry.time.ms | long | 86400000 | >=1 | read-only | no
+delegation.token.expiry.time.ms | long | 86400000 | >=1 | read-only | yes
     Life of a delegation token unless it is renewed.
-delegation.token.master.key | password | null | - | read-only | no
+delegation.token.master.key | password | null | - | read-only | yes
     Older name of delegation.token.secret.key.
-delegation.token.max.lifetime.ms | long | 604800000 | >=1 | read-only | no
+delegation.token.max.lifetime.ms | long | 604800000 | >=1 | read-only | yes
     Life of a delegation token however often it is renewed.
-delegation.token.secret.key | password | null | - | read-only | no
+delegation.token.secret.key | password | null | - | read-only | yes
     Secret that signs delegation tokens.
 delete.records.purgatory.purge.interval.requests | int | 1 | - | read-only | no
     Parked DeleteRecords requests between two sweeps.
@@ -370,12 +371,22 @@ offsets.topic.segment.bytes | int | 104857600 | >=1 | read-only | yes
     Segment size of the offsets topic.
 ottla.audit.log | string | null | - | read-only | yes
     File that the lines of the audit log are appended to; without it they go to the log.
+ottla.authentication.max.connections | int | 256 | >=1 | read-only | yes
+    Connections that may be logging in at one time; beyond that the oldest of them is closed.
+ottla.authentication.max.connections.per.ip | int | 128 | >=1 | read-only | yes
+    The same for the connections of one address.
+ottla.authentication.timeout.ms | int | 10000 | >=1 | read-only | yes
+    Time from connecting to being authenticated.
 ottla.fetch.zero.copy | bool | true | - | read-only | yes
     Whether fetched records go from file to socket without passing through the process.
 ottla.free.space.floor.bytes | long | 268435456 | >=0 | read-only | yes
     Free space of a data directory below which writes to it are refused.
 ottla.metrics.listener | string | null | address | read-only | yes
     Where /metrics, /healthz and /readyz are served over HTTP, as host:port; nowhere if not set.
+ottla.oauthbearer.allow.unsecured.tokens | bool | false | - | read-only | yes
+    Whether OAUTHBEARER takes tokens without a signature, which any client can make: for tests.
+ottla.oauthbearer.required.scope | list | "" | - | read-only | yes
+    Scopes that a token of OAUTHBEARER must have.
 ottla.validate.records | string | full | {full, header} | cluster-wide | yes
     What is checked of produced batches: full reads all records, header only what is ahead of them.
 password.encoder.cipher.algorithm | string | AES/CBC/PKCS5Padding | - | read-only | no
@@ -491,9 +502,9 @@ reserved.broker.max.id | int | 1000 | >=0 | read-only | yes
     Largest number that an operator may give a broker; generated ones lie above.
 sasl.client.callback.handler.class | class | null | - | read-only | no
     Java class for the broker's own SASL logins.
-sasl.enabled.mechanisms | list | GSSAPI | - | per-broker | no
+sasl.enabled.mechanisms | list | GSSAPI | - | per-broker | yes
     SASL mechanisms that clients may use.
-sasl.jaas.config | password | null | - | per-broker | no
+sasl.jaas.config | password | null | - | per-broker | yes
     Login settings of SASL in JAAS form.
 sasl.kerberos.kinit.cmd | string | /usr/bin/kinit | - | per-broker | no
     Path of kinit.
@@ -529,31 +540,31 @@ sasl.login.retry.backoff.ms | long | 100 | - | read-only | no
     First pause between attempts at a login provider.
 sasl.mechanism.controller.protocol | string | GSSAPI | - | read-only | no
     SASL mechanism towards KRaft controllers.
-sasl.mechanism.inter.broker.protocol | string | GSSAPI | - | per-broker | no
+sasl.mechanism.inter.broker.protocol | string | GSSAPI | - | per-broker | yes
     SASL mechanism among brokers.
-sasl.oauthbearer.clock.skew.seconds | int | 30 | - | read-only | no
+sasl.oauthbearer.clock.skew.seconds | int | 30 | - | read-only | yes
     Difference of clocks that token checks allow.
-sasl.oauthbearer.expected.audience | list | null | - | read-only | no
+sasl.oauthbearer.expected.audience | list | null | - | read-only | yes
     Audiences that a token may name.
-sasl.oauthbearer.expected.issuer | string | null | - | read-only | no
+sasl.oauthbearer.expected.issuer | string | null | - | read-only | yes
     Issuer that a token must name.
-sasl.oauthbearer.jwks.endpoint.refresh.ms | long | 3600000 | - | read-only | no
+sasl.oauthbearer.jwks.endpoint.refresh.ms | long | 3600000 | - | read-only | yes
     Time between refreshes of the token keys.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms | long | 10000 | - | read-only | no
     Longest pause between attempts to get the keys.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms | long | 100 | - | read-only | no
     First pause between attempts to get the keys.
-sasl.oauthbearer.jwks.endpoint.url | string | null | - | read-only | no
+sasl.oauthbearer.jwks.endpoint.url | string | null | - | read-only | yes
     Where the keys that verify tokens are.
-sasl.oauthbearer.scope.claim.name | string | scope | - | read-only | no
+sasl.oauthbearer.scope.claim.name | string | scope | - | read-only | yes
     Name of the scope in a token.
-sasl.oauthbearer.sub.claim.name | string | sub | - | read-only | no
+sasl.oauthbearer.sub.claim.name | string | sub | - | read-only | yes
     Name of the subject in a token.
 sasl.oauthbearer.token.endpoint.url | string | null | - | read-only | no
     Where tokens are issued.
 sasl.server.callback.handler.class | class | null | - | read-only | no
     Java class for SASL on the broker's side.
-sasl.server.max.receive.size | int | 524288 | - | read-only | no
+sasl.server.max.receive.size | int | 16384 | >=512 | read-only | yes
     Largest message before and during SASL authentication.
 security.inter.broker.protocol | string | PLAINTEXT \
 | {PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL} | read-only | yes

@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"([^:/\s]+)://(?:\[([0-9a-fA-F:.%\w]*)\]|([\w.%-]*)):([0-
 _PORT_MAX = 65535
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # What the network can do. A listener that wants more must not come up with less.
-SUPPORTED_PROTOCOLS = ("PLAINTEXT",)
+SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 _EVERYWHERE = ("0.0.0.0", "::")
 THIS_MACHINE = "127.0.0.1"
 

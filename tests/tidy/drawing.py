@@ -45,7 +45,7 @@ coordinator:
 coordinator.store:
 coordinator.metadata: protocol.messages
 coordinator.transaction: coordinator protocol.messages
-coordinator.configs: coordinator.metadata
+coordinator.configs: coordinator.metadata protocol.sasl
 coordinator.controller: coordinator coordinator.configs coordinator.metadata coordinator.store
     protocol.messages
 coordinator.group.common: coordinator coordinator.configs
@@ -97,7 +97,8 @@ broker.authorization: broker.engine coordinator.configs coordinator.store
 broker.quotas: broker.engine coordinator.metadata coordinator.store
 broker.log.storage: broker.engine protocol.records
 broker.network: broker.engine broker.quotas wire wire.tls
-broker.security: broker.authorization broker.engine coordinator.configs wire wire.tls
+broker.security: broker.authorization broker.engine coordinator.configs coordinator.metadata
+    coordinator.store protocol.messages protocol.sasl wire wire.tls
 broker.replica: protocol.records
 broker.log: broker.engine broker.log.storage protocol.records
 broker.log.recovery: broker.log broker.log.storage protocol.records
@@ -124,7 +125,7 @@ broker.coordinating: broker.administration broker.engine broker.membership broke
     broker.partitions broker.replica coordinator coordinator.configs coordinator.group
     coordinator.group.common coordinator.metadata coordinator.store coordinator.transaction
     protocol.messages protocol.records wire
-broker.handlers: broker.administration broker.authorization broker.coordinating
+broker.handlers: broker.security broker.administration broker.authorization broker.coordinating
     broker.directories broker.engine broker.metadata broker.partitions broker.quotas
     coordinator.configs protocol.messages
 broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
@@ -138,7 +139,7 @@ broker.handlers.data: broker.coordinating broker.engine broker.handlers broker.p
 broker.handlers.groups: broker.coordinating broker.engine broker.handlers broker.policy
     coordinator protocol.messages
 broker.handlers.security: broker.authorization broker.engine broker.handlers broker.policy
-    broker.quotas coordinator.store protocol.messages
+    broker.quotas broker.security coordinator.store protocol.messages
 broker.handlers.transactions: broker.coordinating broker.engine broker.handlers
     broker.partitions broker.policy coordinator coordinator.metadata coordinator.transaction
     protocol.messages

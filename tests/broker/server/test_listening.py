@@ -188,8 +188,8 @@ async def test_a_leader_without_the_listener_is_told_from_one_that_is_dead(
 
 def test_the_listener_of_brokers_is_exempt_from_limits_where_it_is_their_own() -> None:
     """Clients that use up max.connections must not break the cluster apart (N-07)."""
-    both = listener_specs(parse_broker_config(TWO).config)
-    single = listener_specs(parse_broker_config({}).config)
+    both = listener_specs(parse_broker_config(TWO).config, None)
+    single = listener_specs(parse_broker_config({}).config, None)
 
     assert {spec.name: spec.is_exempt for spec in both} == {"INSIDE": True, "OUTSIDE": False}
     assert [spec.is_exempt for spec in single] == [False]

@@ -157,7 +157,7 @@ def test_kafka_settings_without_effect_are_accepted_with_one_warning_each() -> N
             "ssl.keystore.location": "/k",
             "process.roles": "broker",
             "listener.name.internal.ssl.keystore.password": "secret",
-            "listener.name.external.scram-sha-256.sasl.jaas.config": "x",
+            "sasl.login.class": "x",
             "rsm.config.anything": "1",
             "num.io.threads": "4",
         }

@@ -1,0 +1,101 @@
+"""Where the broker finds the record of a user: its configuration and the metadata store.
+
+Passwords in the configuration become records when the broker starts and are not kept. Credentials
+in the store come with the settings of users, which the broker follows.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.metadata.image import Entity
+from ottla.coordinator.store.entities import USERS, quoted
+from ottla.protocol.sasl.exchange import PLAIN
+from ottla.protocol.sasl.scram_record import (
+    SALT_BYTES,
+    SCRAM_SHA_256,
+    ScramRecord,
+    parse_record,
+    record_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ottla.broker.security.authenticated import Authenticated
+    from ottla.coordinator.configs.sasl_settings import SaslSettings
+    from ottla.coordinator.metadata.image import MetadataImage
+    from ottla.protocol.ports import Random
+    from ottla.protocol.sasl.scram_record import ScramMechanism
+
+logger = logging.getLogger("ottla.security")
+
+
+class Credentials:
+    """Owned by the server; every login reads here.
+
+    Args:
+        image: The metadata in force.
+        until_read: Returns once the settings of users have been read from the store.
+        sasl: The SASL listeners, for the users of PLAIN in their configuration.
+        random: For salts, and for the salts of users that do not exist.
+    """
+
+    def __init__(
+        self,
+        image: Callable[[], MetadataImage],
+        until_read: Callable[[], Awaitable[object]],
+        sasl: Mapping[str, SaslSettings],
+        random: Random,
+    ) -> None:
+        self._image = image
+        self.wait_until_read = until_read
+        self.unknown_key = _unknown_key(sasl, random)
+        self.of_token: Callable[[ScramMechanism, str], tuple[ScramRecord, Authenticated] | None] = (
+            _no_token
+        )
+        self._of_plain = {
+            listener: {
+                user: record_of(SCRAM_SHA_256, password, random.token(SALT_BYTES))
+                for user, password in settings.jaas[PLAIN].users.items()
+            }
+            for listener, settings in sasl.items()
+            if PLAIN in settings.jaas
+        }
+
+    def of_plain(self, listener: str, user: str) -> tuple[ScramMechanism, ScramRecord] | None:
+        """The record of a user of PLAIN on the listener, None if there is no such user."""
+        record = self._of_plain.get(listener, {}).get(user)
+        return None if record is None else (SCRAM_SHA_256, record)
+
+    def of_scram(self, mechanism: ScramMechanism, user: str) -> ScramRecord | None:
+        """The stored record; None if there is none that can be used."""
+        texts = self._image().configs.get(Entity(USERS, quoted(user)), {})
+        text = texts.get(mechanism.name)
+        if text is None:
+            return None
+        try:
+            return parse_record(mechanism, text)
+        except ValueError as error:
+            logger.error("the user %r cannot log in with %s: %s", user, mechanism.name, error)
+            return None
+
+
+def _no_token(_mechanism: ScramMechanism, _token_id: str) -> None:
+    return None
+
+
+def _unknown_key(sasl: Mapping[str, SaslSettings], random: Random) -> bytes:
+    """A secret for the salts of users that do not exist, the same on all brokers if they share a
+    password of their own: otherwise the answers of two brokers would differ."""
+    shared = sorted(
+        entry.text("password")
+        for settings in sasl.values()
+        for entry in settings.jaas.values()
+        if entry.text("password")
+    )
+    if not shared:
+        return random.token(32)
+    return hmac.digest(shared[0].encode(), b"unknown users", "sha256")

@@ -1,0 +1,114 @@
+"""The logins of one listener: its mechanisms, its limits, and what happens after a login."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.broker.security.exchanges import PlainExchange, ScramExchange
+from ottla.broker.security.failure_delays import FailureDelays
+from ottla.broker.security.login import Login
+from ottla.protocol.frames import KafkaFraming
+from ottla.protocol.sasl.exchange import PLAIN
+from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.security.authenticated import Authenticated
+    from ottla.broker.security.credentials import Credentials
+    from ottla.broker.security.exchanges import ServerExchange
+    from ottla.broker.security.login import LoginConnection
+    from ottla.coordinator.configs.sasl_settings import SaslSettings
+    from ottla.protocol.ports import Ports
+
+logger = logging.getLogger("ottla.security")
+
+# Longer reasons contain what the client has sent.
+_REASON_MAX = 300
+
+
+class LoginLedger(Protocol):
+    """All logins of the broker, as those of one listener know them."""
+
+    credentials: Credentials
+    ports: Ports
+    tasks: Tasks
+    failure_count: int
+
+    def begin(self, connection: Any, listener: Any, *, is_exempt: bool) -> None: ...
+
+    def on_session(
+        self, connection: Any, login: Any, authenticated: Authenticated, lifetime_ms: float
+    ) -> None: ...
+
+
+class ListenerLogins:
+    """Made once for each SASL listener; its ``enter`` is what a new connection calls."""
+
+    def __init__(self, settings: SaslSettings, logins: LoginLedger, *, is_exempt: bool) -> None:
+        self.settings = settings
+        self.mechanisms = settings.mechanisms
+        self.tasks: Tasks = logins.tasks
+        self._logins = logins
+        self._is_exempt = is_exempt
+        self._delays = FailureDelays(settings.failure_delay_ms)
+        self._framing = KafkaFraming(settings.token_bytes_max)
+
+    def enter(self, connection: LoginConnection, behind: Any) -> Any:
+        """The entrance of a new connection: the listener's, with the login before its channel."""
+        login = Login(connection, behind, self)
+        self._logins.begin(connection, self, is_exempt=self._is_exempt)
+        return login.entrance
+
+    def entrance(self, login: Login, behind: Any) -> Any:
+        """The listener's, with that login before its channel."""
+        spec = replace(behind.spec, framing=self._framing)
+        return replace(behind, spec=spec, channel=login)
+
+    def exchange(self, mechanism: str) -> ServerExchange:
+        """The broker's side of a login by an enabled mechanism."""
+        logins = self._logins
+        if mechanism == PLAIN:
+            return PlainExchange(logins.credentials, self.settings.listener, logins.ports.offload)
+        return ScramExchange(SCRAM_MECHANISMS[mechanism], logins.credentials, logins.ports.random)
+
+    def on_success(
+        self, login: Login, connection: LoginConnection, authenticated: Authenticated
+    ) -> int:
+        """Give the connection its user; the lifetime of its session in milliseconds, 0 for ever."""
+        self._delays.succeeded(connection.client_host)
+        limit_ms = self.settings.reauth_ms[login.mechanism]
+        if authenticated.expires_ms is not None:
+            left_ms = max(1, authenticated.expires_ms - self._logins.ports.clock.wall_ms())
+            limit_ms = min(limit_ms, left_ms) if limit_ms > 0 else left_ms
+        self._logins.on_session(connection, login, authenticated, max(0, limit_ms))
+        return max(0, limit_ms)
+
+    def on_failure(self, connection: LoginConnection, reason: str) -> float:
+        """Count the failure; how long its answer is delayed, in milliseconds."""
+        self.told(connection, reason)
+        ports = self._logins.ports
+        return self._delays.failed(
+            connection.client_host, ports.clock.now_ms(), ports.random.random()
+        )
+
+    def told(self, connection: LoginConnection, reason: str) -> None:
+        """Write one line about a client that was not let in."""
+        self._logins.failure_count += 1
+        logger.info(
+            "no login of %s on %s: %s",
+            connection.client_host,
+            connection.listener,
+            reason[:_REASON_MAX],
+        )
+
+    def later(self, delay_ms: float, callback: Callable[[], object]) -> None:
+        """Call back after the delay."""
+        clock = self._logins.ports.clock
+        if delay_ms <= 0:
+            callback()
+        else:
+            clock.call_at(clock.now_ms() + delay_ms, callback)

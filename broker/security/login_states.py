@@ -1,0 +1,56 @@
+"""What a connection may ask for before it is authenticated, as a table. Pure.
+
+A connection starts at START. After its session has expired (KIP-368) it is at EXPIRED, where
+nothing but a new login is served. FAILED is final.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ottla.protocol.apis import ApiKey
+
+
+class LoginState(Enum):
+    """How far the login of a connection is."""
+
+    START = "start"
+    EXPIRED = "session expired"
+    # A mechanism is chosen and its tokens are exchanged: in SaslAuthenticate requests, or, after a
+    # SaslHandshake of version 0, without any header.
+    TOKENS = "tokens"
+    RAW_TOKENS = "raw tokens"
+    FAILED = "failed"
+
+
+class LoginStep(Enum):
+    """What the broker does with one request."""
+
+    TELL_VERSIONS = "tell versions"
+    CHOOSE_MECHANISM = "choose a mechanism"
+    TAKE_TOKEN = "take a token"
+    # The request belongs to SASL, so its client can read the error.
+    REFUSE = "refuse"
+    CLOSE = "close"
+
+
+_STEPS: dict[tuple[LoginState, int], LoginStep] = {
+    (LoginState.START, ApiKey.API_VERSIONS): LoginStep.TELL_VERSIONS,
+    (LoginState.START, ApiKey.SASL_HANDSHAKE): LoginStep.CHOOSE_MECHANISM,
+    (LoginState.EXPIRED, ApiKey.SASL_HANDSHAKE): LoginStep.CHOOSE_MECHANISM,
+    (LoginState.TOKENS, ApiKey.SASL_AUTHENTICATE): LoginStep.TAKE_TOKEN,
+}
+_OF_SASL = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+# Clients ask again with a lower version when the broker does not know theirs.
+VERSION_REQUESTS_MAX = 3
+TOKENS_MAX = 4
+
+
+def step_of(state: LoginState, api_key: int) -> LoginStep:
+    """What a request of that API leads to; one that the table does not name is not served."""
+    found = _STEPS.get((state, api_key))
+    if found is not None:
+        return found
+    if api_key in _OF_SASL and state is not LoginState.FAILED:
+        return LoginStep.REFUSE
+    return LoginStep.CLOSE
