@@ -27,7 +27,7 @@ _ROOMS = {
         ("records", ("produce", "consume", "perf")),
         ("groups", ("groups", "offsets")),
         ("transactions", ("transactions",)),
-        ("cluster", ("topics", "configs", "cluster", "features", "reassign", "elect")),
+        ("cluster", ("topics", "configs", "cluster", "features", "quotas", "reassign", "elect")),
     )
     for name in names
 }
@@ -58,6 +58,7 @@ VERBS = {
     "transactions": _client("transactions", "show transactions, abort those that hang"),
     "cluster": _client("cluster", "show brokers, their health, disks and versions"),
     "features": _client("features", "show and change the feature levels of a cluster"),
+    "quotas": _client("quotas", "limit how much users, client ids and addresses may do"),
     "reassign": _client(
         "reassign", "move replicas from broker to broker", "placements:reassign_parser"
     ),

@@ -13,6 +13,7 @@ PARTS = {
     "placements": ("placements", "Placements"),
     "transactions": ("transactions", "TransactionAdmin"),
     "features": ("features", "FeatureAdmin"),
+    "quotas": ("quotas", "QuotaAdmin"),
     "brokers": ("brokers", "BrokerAdmin"),
 }
 # A docstring with sections ends on a line of its own.

@@ -30,6 +30,7 @@ FACES = {
     "placements": ["administration.placements:Placements"],
     "transactions": ["administration.transactions:TransactionAdmin"],
     "features": ["administration.features:FeatureAdmin"],
+    "quotas": ["administration.quotas:QuotaAdmin"],
     "brokers": ["administration.brokers:BrokerAdmin"],
     "parallel": ["parallel.parallel:ParallelRun"],
 }

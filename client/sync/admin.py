@@ -16,6 +16,7 @@ from ottla.client.sync.face import Face
 from ottla.client.sync.features import FeatureAdmin
 from ottla.client.sync.groups import GroupAdmin
 from ottla.client.sync.placements import Placements
+from ottla.client.sync.quotas import QuotaAdmin
 from ottla.client.sync.transactions import TransactionAdmin
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Admin(Face):
         self.placements = Placements(self._client.placements, self._loop)
         self.transactions = TransactionAdmin(self._client.transactions, self._loop)
         self.features = FeatureAdmin(self._client.features, self._loop)
+        self.quotas = QuotaAdmin(self._client.quotas, self._loop)
         self.brokers = BrokerAdmin(self._client.brokers, self._loop)
 
     @property

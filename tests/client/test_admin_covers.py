@@ -59,7 +59,10 @@ NOT_ADMINISTRATION = {
 # The files that implement Admin, and those that they use.
 FILES = (
     "client/admin.py",
-    *(f"client/administration/{name}.py" for name in ("brokers", "features", "placements")),
+    *(
+        f"client/administration/{name}.py"
+        for name in ("brokers", "features", "placements", "quotas")
+    ),
     "client/administration/topic_requests.py",
     "client/administration/transaction_requests.py",
     "client/administration/transactions.py",

@@ -77,6 +77,11 @@ OF_MEMBERS = (
     "test_a_group_goes_on_with_another_coordinator",
     "test_a_topic_that_does_not_exist_yet_is_waited_for",
 )
+OF_QUOTAS = (
+    "test_quotas_are_set_shown_and_removed",
+    "test_mistakes_about_quotas_are_told_in_one_sentence",
+    "test_a_dry_run_sets_no_quota",
+)
 DIFFERENCES = {
     ("", "test_the_story_of_a_group_is_told"): "only Ottla's brokers keep a timeline",
     ("", "test_a_group_without_a_story_is_not_called_unknown"): "only Ottla's brokers keep one",
@@ -107,6 +112,7 @@ DIFFERENCES = {
     ): "it has no DescribeCluster",
     ("redpanda", "test_newer_brokers_describe_more"): "it has nothing of that",
     ("redpanda", "test_administrators_see_who_has_a_transaction"): "patterns of ids came with 4.1",
+    **{("redpanda", name): "its profile is without quotas" for name in OF_QUOTAS},
     ("redpanda", "test_what_a_broker_cannot_do_is_said"): "Ottla stands behind the relay",
 }
 
