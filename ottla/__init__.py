@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.client.admin import Admin
     from ottla.client.administration.placements import ElectionType
     from ottla.client.administration.topic_requests import NewTopic
-    from ottla.client.cluster.config_requests import ConfigChange, ConfigOperation, ResourceType
+    from ottla.client.cluster.config_requests import ConfigChange, ResourceType
     from ottla.client.consumer import Consumer
     from ottla.client.fetching.batches import ConsumerRecord, FetchedBatch
     from ottla.client.frames import (
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     )
     from ottla.client.records.partitioners import Unplaced
     from ottla.client.settings.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
+    from ottla.protocol.configs import ConfigOperation
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.records.columns import Columns
@@ -161,7 +162,7 @@ _PLACES = {
     "CommitFailed": "client.process.errors",
     "Committed": "client.records.committed",
     "ConfigChange": "client.cluster.config_requests",
-    "ConfigOperation": "client.cluster.config_requests",
+    "ConfigOperation": "protocol.configs",
     "Consumer": "client.consumer",
     "ConsumerConfig": "client.settings.config",
     "ConsumerGroupMetadata": "client.records.committed",

@@ -18,7 +18,7 @@ from functools import cache
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
-from ottla.protocol.renamed import numbered, renamed
+from ottla.protocol.constructors import numbered, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.following.session import FetchSession
+from ottla.broker.following.session import FollowerFetchSession
 from ottla.broker.following.wire import FETCH, build_request, version_for
 from ottla.protocol.errors import ErrorCode, error_code
 
@@ -91,7 +91,7 @@ class FetcherLink:
         self._terms = terms
         self._clock = terms.clock
         self._connection: FetchConnection | None = None
-        self._session = FetchSession()
+        self._session = FollowerFetchSession()
         self._failure_count = 0
         self._is_asking = False
         # The leader had nothing to send at its last answer, and waits before the next one.

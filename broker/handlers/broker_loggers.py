@@ -10,9 +10,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.engine.request_log import REQUEST_LOG
-from ottla.coordinator.configs.config_changes import ConfigOperation
-from ottla.coordinator.configs.configs import ConfigSource
 from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.configs import ConfigOperation, ConfigSource
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_configs import DescribeConfigsResourceResult
 
@@ -48,7 +47,7 @@ def describe_loggers(
         DescribeConfigsResourceResult(
             name=name,
             value=level_name(logger.getEffectiveLevel()),
-            config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            config_source=ConfigSource.DYNAMIC_BROKER_LOGGER,
         )
         for name, logger in _loggers().items()
         if not names or name in names

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.metadata.topic_settings import TopicSettings, topic_settings
 from ottla.coordinator.configs.config_changes import (
-    ConfigChange,
+    ConfigAlteration,
     change_broker_configs,
     change_group_configs,
     change_topic_configs,
@@ -18,14 +18,14 @@ from ottla.coordinator.configs.config_changes import (
     check_topic_configs,
 )
 from ottla.coordinator.configs.configs import (
-    ConfigEntry,
-    ConfigSource,
     ConfigSources,
+    EffectiveConfig,
     describe_broker,
     describe_topic,
     topic_config,
 )
 from ottla.coordinator.configs.group_configs import describe_group
+from ottla.protocol.configs import ConfigSource
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Settings:
         else:
             self._topics.pop(topic, None)
 
-    def describe(self, target: ConfigTarget) -> list[ConfigEntry]:
+    def describe(self, target: ConfigTarget) -> list[EffectiveConfig]:
         """Every setting with its value, source, synonyms and documentation."""
         if target.is_topic:
             return describe_topic(self._stored(TOPICS, target.name), self.sources)
@@ -110,7 +110,7 @@ class Settings:
             return [_without_default(entry) for entry in entries if entry.name in dynamic]
         return describe_broker(self.sources)
 
-    def describe_new_topic(self, configs: Mapping[str, str]) -> list[ConfigEntry]:
+    def describe_new_topic(self, configs: Mapping[str, str]) -> list[EffectiveConfig]:
         """As ``describe`` for a topic that is being made with these settings."""
         return describe_topic(configs, self.sources)
 
@@ -126,7 +126,7 @@ class Settings:
         self,
         target: ConfigTarget,
         current: Mapping[str, str],
-        changes: Sequence[ConfigChange],
+        changes: Sequence[ConfigAlteration],
     ) -> dict[str, str]:
         """The settings after IncrementalAlterConfigs, checked. Raises KafkaError."""
         if target.is_topic:
@@ -140,7 +140,7 @@ class Settings:
         return self._stored(target.entity_type, target.name)
 
 
-def _without_default(entry: ConfigEntry) -> ConfigEntry:
+def _without_default(entry: EffectiveConfig) -> EffectiveConfig:
     """What is set for all brokers is shown alone."""
-    synonyms = tuple(one for one in entry.synonyms if one.source is not ConfigSource.DEFAULT_CONFIG)
+    synonyms = tuple(one for one in entry.synonyms if one.source is not ConfigSource.DEFAULT)
     return entry._replace(synonyms=synonyms)

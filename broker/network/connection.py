@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.network")
 
-# Why the next request is not started, as bits of ``Connection.blocked``.
+# Why the next request is not started, as bits of ``AcceptedConnection.blocked``.
 LANE = 1  # the ordered part of a request has not ended
 CHANNEL = 2  # no handler is free and the request queue is full
 UNANSWERED = 4  # too many requests wait for their answers
@@ -47,25 +47,25 @@ class ConnectionHost(Protocol):
     sent_bytes: int
     response_count: int
 
-    def respond(self, connection: Connection) -> None:
+    def respond(self, connection: AcceptedConnection) -> None:
         """A request is answered: call ``flush_answers`` of its connection soon."""
 
-    def schedule(self, connection: Connection) -> None:
+    def schedule(self, connection: AcceptedConnection) -> None:
         """Call ``serve`` when the others have had their turn."""
 
-    def readiness(self, connection: Connection) -> Callable[[], object]:
+    def readiness(self, connection: AcceptedConnection) -> Callable[[], object]:
         """What the socket calls when it can be read."""
 
-    def room(self, connection: Connection) -> Callable[[], object]:
+    def room(self, connection: AcceptedConnection) -> Callable[[], object]:
         """What the socket calls when it can be written."""
 
     def forget(
-        self, connection: Connection, reason: str, callbacks: list[Callable[[], object]]
+        self, connection: AcceptedConnection, reason: str, callbacks: list[Callable[[], object]]
     ) -> None:
         """The connection has closed."""
 
 
-class Connection:
+class AcceptedConnection:
     """Owned by one processor from accept to close. It is the ``Peer`` of its requests."""
 
     __slots__ = (
@@ -109,7 +109,7 @@ class Connection:
         self.client_host = socket.peer.host
         self.principal = entrance.spec.principal
         self.closed = False
-        self.respond: Callable[[Connection], None] = home.respond
+        self.respond: Callable[[AcceptedConnection], None] = home.respond
         self._home = home
         self._entrance = entrance
         self._surroundings = surroundings

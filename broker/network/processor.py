@@ -12,7 +12,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.network.connection import Connection
+from ottla.broker.network.connection import AcceptedConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class Processor:
         self, name: str, surroundings: ConnectionParts, on_closed: Callable[[str, str], object]
     ) -> None:
         self.name = name
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[AcceptedConnection, None] = {}
         self.accepted_count = 0
         self.response_count = 0
         self.received_bytes = 0
@@ -44,8 +44,8 @@ class Processor:
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
         self._new_connections: deque[tuple[Socket, ListenerParts]] = deque()
-        self._answered: list[Connection] = []
-        self._scheduled: list[Connection] = []
+        self._answered: list[AcceptedConnection] = []
+        self._scheduled: list[AcceptedConnection] = []
         # Inside an event the answers are looked at when it ends; outside of one a callback is
         # needed, one for all that come together.
         self._is_running = False
@@ -85,26 +85,26 @@ class Processor:
         self._new_connections.append((socket, entrance))
         self._wake()
 
-    def respond(self, connection: Connection) -> None:
+    def respond(self, connection: AcceptedConnection) -> None:
         connection.is_dirty = True
         self._answered.append(connection)
         if not self._is_running:
             self._wake()
 
-    def schedule(self, connection: Connection) -> None:
+    def schedule(self, connection: AcceptedConnection) -> None:
         if not connection.is_scheduled:
             connection.is_scheduled = True
             self._scheduled.append(connection)
             self._wake()
 
-    def readiness(self, connection: Connection) -> Callable[[], object]:
+    def readiness(self, connection: AcceptedConnection) -> Callable[[], object]:
         return partial(self._on_event, connection, connection.receive)
 
-    def room(self, connection: Connection) -> Callable[[], object]:
+    def room(self, connection: AcceptedConnection) -> Callable[[], object]:
         return partial(self._on_event, connection, connection.on_room)
 
     def forget(
-        self, connection: Connection, reason: str, callbacks: list[Callable[[], object]]
+        self, connection: AcceptedConnection, reason: str, callbacks: list[Callable[[], object]]
     ) -> None:
         logger.debug("connection %s closed: %s", connection.connection_id, reason)
         self.connections.pop(connection, None)
@@ -137,7 +137,7 @@ class Processor:
 
     # Events.
 
-    def _on_event(self, connection: Connection, step: Callable[[], None]) -> None:
+    def _on_event(self, connection: AcceptedConnection, step: Callable[[], None]) -> None:
         self._is_running = True
         try:
             step()
@@ -188,7 +188,7 @@ class Processor:
             self.accepted_count += 1
             name = f"{socket.local}-{socket.peer}-{self.name}.{self.accepted_count}"
             try:
-                connection = Connection(socket, entrance, self._surroundings, self, name)
+                connection = AcceptedConnection(socket, entrance, self._surroundings, self, name)
             except Exception:
                 # Whatever a transport may trip over, its descriptor must not leak (N-15).
                 logger.exception("connection %s could not be set up", name)
@@ -231,7 +231,7 @@ class Processor:
                 connection.close(reason)
         self._arm_sweep(interval_ms)
 
-    def _overdue(self, connection: Connection, elapsed_ms: float) -> str:
+    def _overdue(self, connection: AcceptedConnection, elapsed_ms: float) -> str:
         settings = self._surroundings.settings
         age = connection.age
         if connection.is_mid_request:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.partitions.partition_read import PartitionFetch
 from ottla.broker.replica.fetch_sessions import (
-    NO_SESSION,
     FetchSession,
     FetchSessions,
     SentOffsets,
@@ -18,6 +17,7 @@ from ottla.broker.replica.fetch_sessions import (
 from ottla.broker.replica.fetch_sessions import SessionAsk as SessionAsk
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.fetch_session import NO_SESSION
 from ottla.protocol.ids import Uuid
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.fetch_session import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, next_epoch
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
 Key = TypeVar("Key", bound=Hashable)
 Wanted = TypeVar("Wanted")
 
-NO_SESSION = 0
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-_EPOCH_MAX = (1 << 31) - 1
 # As in Kafka: a session unused for longer may be evicted, a younger one is protected.
 EVICTION_MS = 120_000.0
 
@@ -56,11 +53,11 @@ class SessionAsk(NamedTuple):
     @property
     def continues(self) -> bool:
         """Whether the request continues a session."""
-        return self.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
+        return self.session_epoch not in (FIRST_EPOCH, FINAL_EPOCH)
 
     @property
     def wants_session(self) -> bool:
-        return self.session_epoch == INITIAL_EPOCH
+        return self.session_epoch == FIRST_EPOCH
 
 
 class FetchSession(Generic[Key, Wanted]):
@@ -83,7 +80,7 @@ class FetchSession(Generic[Key, Wanted]):
         self.session_id = session_id
         self.ask = ask
         # The epoch of the next request.
-        self.epoch = INITIAL_EPOCH + 1
+        self.epoch = FIRST_EPOCH + 1
         self.created_ms = self.last_used_ms = now_ms
         # Identifies the metadata that the wanted partitions were resolved with, for the caller.
         self.version: object = None
@@ -166,7 +163,7 @@ class FetchSessions(Generic[Key, Wanted]):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, None
         if session.epoch != ask.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, None
-        session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
+        session.epoch = next_epoch(session.epoch)
         session.last_used_ms = now_ms
         return ErrorCode.NONE, session
 

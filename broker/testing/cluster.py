@@ -18,12 +18,12 @@ from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.broker.testing.faults import Faults
 from ottla.broker.testing.handles import BrokerHandle, Brokers, Injected
 from ottla.broker.testing.log_tail import LogTail
-from ottla.broker.testing.loop_thread import LoopThread
 from ottla.broker.testing.members import ClusterError, Members
 from ottla.broker.testing.questions import leader_of, wait_for_topic
 from ottla.broker.testing.seat import Seat
 from ottla.broker.testing.seatlike import BROKERS, CLIENTS, SeatPlan
 from ottla.broker.testing.troubles import Troubles
+from ottla.client.process.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -125,9 +125,9 @@ class Cluster:
             ClusterError: The cluster runs already, or its directory is in use.
             CannotStart: A broker could not start.
         """
-        thread = self._begin()
+        self._begin()
         try:
-            thread.call(self._start)
+            self._wait_for(self._start)
         except BaseException:
             self._finish()
             raise
@@ -137,7 +137,7 @@ class Cluster:
         """Stop all brokers and remove all threads, tasks, sockets and temporary files."""
         if self._thread is not None:
             try:
-                self._thread.call(self._stop)
+                self._wait_for(self._stop)
             finally:
                 self._finish()
 
@@ -304,7 +304,15 @@ class Cluster:
 
     def _call(self, work: Callable[[], Coroutine[object, object, Result]]) -> Result:
         self._running()
+        return self._wait_for(work)
+
+    def _wait_for(self, work: Callable[[], Coroutine[object, object, Result]]) -> Result:
         assert self._thread is not None
+        if not self._thread.is_alive:
+            raise RuntimeError(
+                "the cluster lives in the process that started it: a child made by a fork can use "
+                "its bootstrap_servers, and nothing else of it"
+            )
         return self._thread.call(work)
 
     def _do(self, what: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
@@ -326,8 +334,7 @@ class Cluster:
             raise ClusterError("the cluster is running already")
         self._begun_s = time.monotonic()
         self.injected.clear()
-        self._thread = LoopThread("ottla cluster")
-        self._thread.start()
+        self._thread = LoopThread("ottla cluster", asyncio.SelectorEventLoop())
         self._log.attach(self._thread.thread_id)
         return self._thread
 

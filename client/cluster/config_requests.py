@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.records.arguments import check_text, texts
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.configs import ConfigOperation, ConfigSource
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.messages import alter_configs
 from ottla.protocol.messages.describe_configs import (
@@ -56,26 +57,6 @@ class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     GROUP = 32
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from; Kafka's numbers."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-
-
-class ConfigOperation(IntEnum):
-    """What to do with a setting; APPEND and SUBTRACT are for lists (KIP-339)."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class ConfigEntry(NamedTuple):

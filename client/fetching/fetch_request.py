@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.fetching.fetch_session import (
-    FINAL_EPOCH,
-    NO_SESSION,
-    ConsumerFetchSession,
-    RequestedPartition,
-    SessionDelta,
-)
+from ottla.client.fetching.fetch_session import ConsumerFetchSession, RequestedPartition
 from ottla.client.settings.config import Isolation
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.fetch_session import FINAL_EPOCH, NO_SESSION, SessionDelta
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
 from ottla.protocol.messages.fetch import (
     FetchPartition,

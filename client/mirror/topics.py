@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.cluster.all_brokers import certain_ids
-from ottla.client.cluster.config_requests import ConfigSource, ResourceType
+from ottla.client.cluster.config_requests import ResourceType
 from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.plan import COPIED_CONFIGS, two_into_one, work
 from ottla.client.mirror.selection import Circle, selected
+from ottla.protocol.configs import ConfigSource
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID, uuid_to_text
 from ottla.protocol.named_tuples import NamedTuple

@@ -1,8 +1,8 @@
-"""Runs the event loop of all blocking clients of a process, in a thread of its own.
+"""Runs an event loop in a thread of its own, for callers that block.
 
-A call runs there while its caller waits, and can be interrupted. Callbacks of the application
-during a call (a rebalance listener, say) run in the waiting thread, so that they may call clients
-themselves.
+All blocking clients of a process share one such thread. A call runs there while its caller waits,
+and can be interrupted. Callbacks of the application during a call (a rebalance listener, say) run
+in the waiting thread, so that they may call clients themselves.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from concurrent.futures import Future
 
 Result = TypeVar("Result")
 
@@ -29,20 +30,47 @@ _INBOX: ContextVar[Inbox | None] = ContextVar("ottla_inbox", default=None)
 
 
 class LoopThread:
-    """The thread and its loop; both end with the process. A child process has its own: threads do
-    not survive a fork."""
+    """The thread, which is a daemon, and its loop: by default a new one of the loop policy.
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+    Threads do not survive a fork: a child process has to make its own."""
+
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = asyncio.new_event_loop() if loop is None else loop
         self._process_id = os.getpid()
-        self._thread = threading.Thread(target=self._serve, name="ottla-sync", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
-        atexit.register(self.stop)
+
+    @property
+    def thread_id(self) -> int | None:
+        """The identity of the thread, as in log records."""
+        return self._thread.ident
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs in this process."""
+        return os.getpid() == self._process_id and self._thread.is_alive()
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Begin ``work`` on the loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Run ``work`` on the loop and wait for its result; an interrupt cancels it. The caller's
+        own event loop, if there is one, waits as well."""
+        assert self.is_alive
+        assert threading.get_ident() != self._thread.ident, "it would wait for itself"
+        future = self.submit(work())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
 
     def run(
         self, work: Coroutine[Any, Any, Result], on_lost: Callable[[], object] | None = None
     ) -> Result:
-        """Run ``work`` on the loop and wait for its result; an interrupt (Ctrl-C) cancels it first.
+        """As ``call``, with callbacks of the application; after an interrupt (Ctrl-C) it waits for
+        the end of the cancelled work.
 
         ``on_lost`` is called on the loop if the work succeeded although it was cancelled, so that
         its result is lost. Raises RuntimeError if the wait could never end."""
@@ -100,21 +128,30 @@ class LoopThread:
         while not isinstance(item := inbox.get(), asyncio.Task):
             item()
 
-    def stop(self) -> None:
-        """Stop the loop, which ends the calls that wait for it."""
-        if os.getpid() == self._process_id and self._thread.is_alive():
+    def stop(self, wait_s: float | None = None) -> None:
+        """Stop the loop, which cancels all that is left on it, and wait for the thread's end, at
+        most that long; None (default) for any time."""
+        if self.is_alive:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(STOP_WAIT_S)
+            self._thread.join(wait_s)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
         finally:
-            for task in asyncio.all_tasks(self._loop):
-                task.cancel()
-            self._loop.run_until_complete(asyncio.sleep(0))
+            self._loop.run_until_complete(cancel_all())
             self._loop.close()
+
+
+async def cancel_all() -> None:
+    """Cancel all other tasks of the running loop, and wait for their end for a while."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=STOP_WAIT_S)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 def has_result(task: asyncio.Task[Any]) -> bool:
@@ -155,7 +192,9 @@ def _fail(outcome: asyncio.Future[Result], error: Exception) -> None:
 
 @cache
 def _loop_of(process_id: int) -> LoopThread:
-    return LoopThread()
+    thread = LoopThread("ottla-sync")
+    atexit.register(thread.stop, STOP_WAIT_S)
+    return thread
 
 
 # Held only while the loop is created; a fork at that moment is not handled.

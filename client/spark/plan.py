@@ -28,7 +28,7 @@ class Limits(NamedTuple):
     lasts: Offsets
 
 
-class Outcome(NamedTuple):
+class ResolvedOffsets(NamedTuple):
     """Offsets, and the records lost before them."""
 
     offsets: Offsets
@@ -50,7 +50,9 @@ def check_named(bound: Bound, partitions: Iterable[TopicPartition]) -> None:
         raise ValueError(f"{text}, and {name_of(unknown[0])} is not among them")
 
 
-def start_of(bound: Bound, limits: Limits, found: Offsets, *, late_is_latest: bool) -> Outcome:
+def start_of(
+    bound: Bound, limits: Limits, found: Offsets, *, late_is_latest: bool
+) -> ResolvedOffsets:
     """Where to begin. ``found`` has, for times, the first offset at or after them, -1 if there is
     none, which is an error unless ``late_is_latest``. Raises ValueError."""
     offsets, losses = _resolved(bound, limits, found)
@@ -60,15 +62,15 @@ def start_of(bound: Bound, limits: Limits, found: Offsets, *, late_is_latest: bo
                 f"{name_of(where)} has no record as late as the option {bound.option} says; with "
                 "startingOffsetsByTimestampStrategy 'latest' it is read from its end"
             )
-    return Outcome(offsets, losses)
+    return ResolvedOffsets(offsets, losses)
 
 
-def end_of(bound: Bound, limits: Limits, found: Offsets) -> Outcome:
+def end_of(bound: Bound, limits: Limits, found: Offsets) -> ResolvedOffsets:
     """Where to end; at the end of the log if no record is that late."""
     return _resolved(bound, limits, found)
 
 
-def _resolved(bound: Bound, limits: Limits, found: Offsets) -> Outcome:
+def _resolved(bound: Bound, limits: Limits, found: Offsets) -> ResolvedOffsets:
     offsets: Offsets = {}
     losses = []
     for where, last in limits.lasts.items():
@@ -89,7 +91,7 @@ def _resolved(bound: Bound, limits: Limits, found: Offsets) -> Outcome:
                     f"has the offsets {first} to {last} only"
                 )
         offsets[where] = min(max(offset, first), last)
-    return Outcome(offsets, losses)
+    return ResolvedOffsets(offsets, losses)
 
 
 def ranges_between(starts: Offsets, ends: Offsets) -> list[OffsetRange]:

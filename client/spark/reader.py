@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ottla.client.ranges import OffsetRange
     from ottla.client.spark.offsets import Bound, Offsets
-    from ottla.client.spark.plan import Outcome
+    from ottla.client.spark.plan import ResolvedOffsets
     from ottla.protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def found_times(metadata: Metadata, bound: Bound, partitions: Iterable[TopicPart
     return metadata.at({where: time for where, time in times.items() if time is not None})
 
 
-def without_loss(outcome: Outcome, options: Options) -> Offsets:
+def without_loss(outcome: ResolvedOffsets, options: Options) -> Offsets:
     """The offsets. Raises RecordsLost if the query is to end for a loss."""
     report(outcome.losses, options)
     return outcome.offsets

@@ -76,7 +76,7 @@ def is_written(before: Entry | None, batch_id: int) -> bool:
     )
 
 
-class Outcome(Enum):
+class TaskOutcome(Enum):
     """How a task ended."""
 
     # The transaction is open and complete.
@@ -91,7 +91,7 @@ class Part(NamedTuple):
     lookup, in ms since 1970."""
 
     partition_id: int
-    outcome: Outcome
+    outcome: TaskOutcome
     row_count: int
     checksum: str
     before: Entry | None
@@ -136,7 +136,7 @@ def judge_batch(
                 "stores twice what such an attempt has committed"
             )
         for part in by_id.values():
-            if part.outcome is not Outcome.OPEN:
+            if part.outcome is not TaskOutcome.OPEN:
                 raise WriteRefused(
                     f"micro-batch {batch_id} is written already by task {part.partition_id} and "
                     "not by task 0, which is always the first: the group that keeps what task 0 "
@@ -146,9 +146,9 @@ def judge_batch(
     if zero.task_count != len(parts):
         return Verdict(foreign_count=zero.task_count)
     for part in by_id.values():
-        if part.outcome is Outcome.OTHER:
+        if part.outcome is TaskOutcome.OTHER:
             raise WriteRefused(_differs(batch_id, part))
-    missing = [part.partition_id for part in parts if part.outcome is Outcome.OPEN]
+    missing = [part.partition_id for part in parts if part.outcome is TaskOutcome.OPEN]
     return Verdict(rest=tuple(sorted(missing)))
 
 

@@ -15,7 +15,14 @@ from ottla.client.process.errors import TransactionError
 from ottla.client.producer import Producer
 from ottla.client.sending.transaction_verdict import FENCING
 from ottla.client.spark.reaching import reached
-from ottla.client.spark.sink_ledger import Entry, Outcome, Part, WriteRefused, is_written, name_of
+from ottla.client.spark.sink_ledger import (
+    Entry,
+    Part,
+    TaskOutcome,
+    WriteRefused,
+    is_written,
+    name_of,
+)
 from ottla.client.spark.sink_rows import RowsChecksum
 from ottla.client.spark.sink_wire import as_offset, entry_of
 from ottla.protocol.errors import ErrorCode
@@ -163,11 +170,11 @@ class OnceTask:
         """Wait until rows and entry are stored, or compare the rows with committed ones."""
         task, checksum = self._task, self._checksum
         entry = Entry(task.batch_id, checksum.row_count, checksum.text)
-        outcome, left = Outcome.OPEN, None
+        outcome, left = TaskOutcome.OPEN, None
         if self._is_written:
             assert self._before is not None
             same = self._before._replace(task_count=0) == entry
-            outcome = Outcome.SAME if same else Outcome.OTHER
+            outcome = TaskOutcome.SAME if same else TaskOutcome.OTHER
         else:
             producer = self._writing.producer
             with self._explained():

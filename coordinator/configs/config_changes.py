@@ -7,13 +7,13 @@ a request that makes no sense. Nothing is half applied.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.configs.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.configs.definitions import ConfigType, Update, render, unknown
 from ottla.coordinator.configs.group_configs import GROUP_CONFIGS, contradiction
 from ottla.coordinator.configs.topic_configs import TOPIC_CONFIGS
+from ottla.protocol.configs import ConfigOperation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -24,16 +24,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.configs.definitions import Definition
 
 
-class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs can do to one setting (KIP-339)."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class ConfigChange(NamedTuple):
+class ConfigAlteration(NamedTuple):
     """One line of an IncrementalAlterConfigs request; the operation as it was on the wire."""
 
     name: str
@@ -55,7 +46,7 @@ def check_topic_configs(
 
 
 def change_topic_configs(
-    current: Mapping[str, str], changes: Sequence[ConfigChange]
+    current: Mapping[str, str], changes: Sequence[ConfigAlteration]
 ) -> dict[str, str]:
     """A topic's settings after an incremental change. Raises KafkaError."""
     changed = _apply(current, changes, TOPIC_CONFIGS, "topic")
@@ -79,7 +70,7 @@ def check_broker_configs(
 
 
 def change_broker_configs(
-    current: Mapping[str, str], changes: Sequence[ConfigChange], *, for_one_broker: bool
+    current: Mapping[str, str], changes: Sequence[ConfigAlteration], *, for_one_broker: bool
 ) -> dict[str, str]:
     """A broker's dynamic settings after an incremental change. Raises KafkaError."""
     changed = _apply(current, changes, BROKER_CONFIGS, None)
@@ -100,7 +91,7 @@ def check_group_configs(values: Mapping[str, str | None], sources: ConfigSources
 
 
 def change_group_configs(
-    current: Mapping[str, str], changes: Sequence[ConfigChange], sources: ConfigSources
+    current: Mapping[str, str], changes: Sequence[ConfigAlteration], sources: ConfigSources
 ) -> dict[str, str]:
     """A group's settings after an incremental change. Raises KafkaError."""
     changed = _apply(current, changes, GROUP_CONFIGS, "group")
@@ -178,7 +169,7 @@ def _check_dynamic(name: str, *, for_one_broker: bool) -> None:
 
 def _apply(
     current: Mapping[str, str],
-    changes: Sequence[ConfigChange],
+    changes: Sequence[ConfigAlteration],
     known: Mapping[str, Definition],
     kind: str | None,
 ) -> dict[str, str]:
@@ -204,7 +195,7 @@ def _apply(
     return changed
 
 
-def _edit_list(definition: Definition | None, current: str | None, change: ConfigChange) -> str:
+def _edit_list(definition: Definition | None, current: str | None, change: ConfigAlteration) -> str:
     """Append to or subtract from a list, which starts as its default if it is not set."""
     if change.operation not in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         raise _refuse(f"there is no operation {change.operation}", ErrorCode.INVALID_REQUEST)

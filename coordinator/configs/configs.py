@@ -8,13 +8,13 @@ program wrote it, counts as not set: a bad node in the store must not stop a par
 
 from __future__ import annotations
 
-from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.configs.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.configs.definitions import BadValue, ConfigType, Update, render
 from ottla.coordinator.configs.topic_configs import TOPIC_CONFIGS, milliseconds_per_unit
+from ottla.protocol.configs import ConfigSource
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from ottla.coordinator.configs.definitions import Definition, Value
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-class ConfigSource(IntEnum):
-    """The ids of DescribeConfigs."""
-
-    TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    GROUP_CONFIG = 8
 
 
 class ConfigSources(NamedTuple):
@@ -48,9 +36,9 @@ class ConfigSources(NamedTuple):
     def layers(self) -> tuple[tuple[ConfigSource, Mapping[str, str]], ...]:
         """The three with their ids, strongest first."""
         return (
-            (ConfigSource.DYNAMIC_BROKER_CONFIG, self.per_broker),
-            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, self.cluster_wide),
-            (ConfigSource.STATIC_BROKER_CONFIG, self.static),
+            (ConfigSource.DYNAMIC_BROKER, self.per_broker),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, self.cluster_wide),
+            (ConfigSource.STATIC_BROKER, self.static),
         )
 
     def text(self, name: str) -> str | None:
@@ -70,7 +58,7 @@ class Synonym(NamedTuple):
     source: ConfigSource
 
 
-class ConfigEntry(NamedTuple):
+class EffectiveConfig(NamedTuple):
     """One setting as DescribeConfigs v1 to v4 and CreateTopics v5 show it."""
 
     name: str
@@ -85,7 +73,7 @@ class ConfigEntry(NamedTuple):
     @property
     def is_default(self) -> bool:
         """The only source that version 0 knows."""
-        return self.source is ConfigSource.DEFAULT_CONFIG
+        return self.source is ConfigSource.DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +178,14 @@ def _topic_candidates(
 ) -> Iterator[Synonym]:
     """Every value that is set for a topic's setting, the strongest first, the default last."""
     if definition.name in overrides:
-        yield Synonym(definition.name, overrides[definition.name], ConfigSource.TOPIC_CONFIG)
+        yield Synonym(definition.name, overrides[definition.name], ConfigSource.TOPIC)
     yield from _set_for_brokers(definition.inherits, sources)
     for name in definition.inherits:
         default = BROKER_CONFIGS[name].default
         if default is not None:
-            yield Synonym(name, default, ConfigSource.DEFAULT_CONFIG)
+            yield Synonym(name, default, ConfigSource.DEFAULT)
             return
-    yield Synonym(definition.name, definition.default, ConfigSource.DEFAULT_CONFIG)
+    yield Synonym(definition.name, definition.default, ConfigSource.DEFAULT)
 
 
 def _set_for_brokers(names: tuple[str, ...], sources: ConfigSources) -> Iterator[Synonym]:
@@ -218,7 +206,7 @@ def _in_topic_units(candidate: Synonym) -> str:
     return str(value * unit_ms if value >= 0 else -1)
 
 
-def describe_topic(overrides: Mapping[str, str], sources: ConfigSources) -> list[ConfigEntry]:
+def describe_topic(overrides: Mapping[str, str], sources: ConfigSources) -> list[EffectiveConfig]:
     """Every setting of a topic, sorted by name."""
     return [
         _describe_topic_setting(definition, overrides, sources)
@@ -228,13 +216,13 @@ def describe_topic(overrides: Mapping[str, str], sources: ConfigSources) -> list
 
 def _describe_topic_setting(
     definition: Definition, overrides: Mapping[str, str], sources: ConfigSources
-) -> ConfigEntry:
+) -> EffectiveConfig:
     usable = _usable(definition, overrides, sources)
     as_set = {
         (candidate.name, candidate.source): candidate
         for candidate in _topic_candidates(definition, overrides, sources)
     }
-    return ConfigEntry(
+    return EffectiveConfig(
         name=definition.name,
         value=usable[0].value,
         source=usable[0].source,
@@ -252,7 +240,7 @@ def _describe_topic_setting(
 def _topic_synonyms(definition: Definition, usable: list[Synonym]) -> list[Synonym]:
     """Synonyms show hours as hours. A default without a broker setting is not a synonym, and
     neither is a value listed before the broker's setting of the same name, as in Kafka."""
-    own = [one for one in usable if one.source is ConfigSource.TOPIC_CONFIG]
+    own = [one for one in usable if one.source is ConfigSource.TOPIC]
     found = usable[len(own) :]
     while found and not (definition.inherits and found[0].name == definition.inherits[0]):
         del found[0]
@@ -273,7 +261,7 @@ def _families() -> Mapping[str, tuple[str, ...]]:
 _FAMILIES = _families()
 
 
-def describe_broker(sources: ConfigSources) -> list[ConfigEntry]:
+def describe_broker(sources: ConfigSources) -> list[EffectiveConfig]:
     """Every setting of a broker, sorted by name, and those that are set for one listener."""
     prefixed = {
         name for _source, texts in sources.layers() for name in texts if name not in BROKER_CONFIGS
@@ -283,7 +271,7 @@ def describe_broker(sources: ConfigSources) -> list[ConfigEntry]:
     ]
 
 
-def _describe_broker_setting(name: str, sources: ConfigSources) -> ConfigEntry:
+def _describe_broker_setting(name: str, sources: ConfigSources) -> EffectiveConfig:
     definition = BROKER_CONFIGS.get(name)
     # A name with a prefix may hide a secret, so its value is hidden unless its type is known.
     is_sensitive = definition is None or definition.is_sensitive
@@ -292,14 +280,14 @@ def _describe_broker_setting(name: str, sources: ConfigSources) -> ConfigEntry:
     for member in family:
         known = BROKER_CONFIGS.get(member)
         if known is not None and known.default is not None:
-            found.append(Synonym(member, known.default, ConfigSource.DEFAULT_CONFIG))
+            found.append(Synonym(member, known.default, ConfigSource.DEFAULT))
     while found and found[0].name != name:
         del found[0]
     value = None if is_sensitive else sources.text(name)
-    return ConfigEntry(
+    return EffectiveConfig(
         name=name,
         value=value,
-        source=found[0].source if found else ConfigSource.DEFAULT_CONFIG,
+        source=found[0].source if found else ConfigSource.DEFAULT,
         is_read_only=definition is not None and definition.update is Update.READ_ONLY,
         is_sensitive=is_sensitive,
         synonyms=tuple(

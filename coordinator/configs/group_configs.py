@@ -8,8 +8,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.configs.configs import ConfigEntry, ConfigSource, ConfigSources, Synonym
+from ottla.coordinator.configs.configs import ConfigSources, EffectiveConfig, Synonym
 from ottla.coordinator.configs.definitions import BadValue, Definition, Update, define, read_table
+from ottla.protocol.configs import ConfigSource
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -91,16 +92,16 @@ def contradiction(values: Mapping[str, str], sources: ConfigSources) -> str | No
     return None
 
 
-def describe_group(overrides: Mapping[str, str], sources: ConfigSources) -> list[ConfigEntry]:
+def describe_group(overrides: Mapping[str, str], sources: ConfigSources) -> list[EffectiveConfig]:
     """Every setting of a group, sorted by name. What brokers say counts as a default."""
     entries = []
     for name, definition in GROUP_CONFIGS.items():
         default = str(_of_brokers(name, "", sources))
-        synonyms = [Synonym(name, default, ConfigSource.DEFAULT_CONFIG)]
+        synonyms = [Synonym(name, default, ConfigSource.DEFAULT)]
         if name in overrides:
-            synonyms.insert(0, Synonym(name, overrides[name], ConfigSource.GROUP_CONFIG))
+            synonyms.insert(0, Synonym(name, overrides[name], ConfigSource.GROUP))
         entries.append(
-            ConfigEntry(
+            EffectiveConfig(
                 name=name,
                 value=synonyms[0].value,
                 source=synonyms[0].source,

@@ -9,17 +9,6 @@ from tests.tidy.tree import product_modules
 
 # The blocking clients are named like the asyncio clients; messages are named by Kafka.
 EXEMPT = ("ottla.client.sync", "ottla.protocol.messages")
-# Names that two or more classes have still. Rename one of them and take its name off this list.
-NOT_YET = {
-    "ConfigChange",
-    "ConfigEntry",
-    "ConfigOperation",
-    "ConfigSource",
-    "Connection",
-    "FetchSession",
-    "LoopThread",
-    "Outcome",
-}
 
 
 def _modules_by_class() -> dict[str, list[str]]:
@@ -36,17 +25,6 @@ def _modules_by_class() -> dict[str, list[str]]:
 
 def test_a_class_name_stands_for_one_class() -> None:
     """A reader who searches for a name should find one definition."""
-    shared = {
-        name: modules
-        for name, modules in _modules_by_class().items()
-        if len(modules) > 1 and name not in NOT_YET
-    }
+    shared = {name: modules for name, modules in _modules_by_class().items() if len(modules) > 1}
 
     assert shared == {}
-
-
-def test_names_that_are_used_once_leave_the_list() -> None:
-    """An entry that is no longer true would allow a second class of that name."""
-    by_class = _modules_by_class()
-
-    assert {name for name in NOT_YET if len(by_class.get(name, ())) < 2} == set()

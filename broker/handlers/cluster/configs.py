@@ -23,9 +23,9 @@ from ottla.broker.handlers.broker_loggers import (
     describe_loggers,
 )
 from ottla.broker.metadata.settings import BROKERS, EVERY_BROKER, GROUPS, TOPICS, ConfigTarget
-from ottla.coordinator.configs.config_changes import ConfigChange
-from ottla.coordinator.configs.configs import ConfigSource
+from ottla.coordinator.configs.config_changes import ConfigAlteration
 from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.configs import ConfigSource
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 from ottla.protocol.named_tuples import NamedTuple
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
-    from ottla.coordinator.configs.configs import ConfigEntry
+    from ottla.coordinator.configs.configs import EffectiveConfig
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
@@ -139,14 +139,14 @@ def _timeline(
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     value = json.dumps(services.groups.timeline(group_id))
     return describe_configs.DescribeConfigsResourceResult(
-        name=TIMELINE, value=value, read_only=True, config_source=ConfigSource.GROUP_CONFIG
+        name=TIMELINE, value=value, read_only=True, config_source=ConfigSource.GROUP
     )
 
 
 def _entry(
     context: RequestContext,
     request: describe_configs.DescribeConfigsRequest,
-    entry: ConfigEntry,
+    entry: EffectiveConfig,
 ) -> describe_configs.DescribeConfigsResourceResult:
     described = describe_configs.DescribeConfigsResourceResult(
         name=entry.name,
@@ -228,14 +228,14 @@ async def incremental_alter(
     repetitions = _refuse_repetitions(request.resources)
     for resource, repetition in zip(request.resources, repetitions, strict=True):
         changes = [
-            ConfigChange(config.name, config.config_operation, config.value)
+            ConfigAlteration(config.name, config.config_operation, config.value)
             for config in resource.configs
         ]
 
         def changed(
             target: ConfigTarget,
             current: Mapping[str, str],
-            changes: list[ConfigChange] = changes,
+            changes: list[ConfigAlteration] = changes,
         ) -> dict[str, str]:
             return services.settings.changed(target, current, changes)
 

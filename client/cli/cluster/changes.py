@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.cluster.config_requests import ConfigChange, ConfigOperation
+from ottla.client.cluster.config_requests import ConfigChange
+from ottla.protocol.configs import ConfigOperation
 
 if TYPE_CHECKING:
     import argparse

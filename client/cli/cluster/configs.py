@@ -10,7 +10,8 @@ from ottla.client.cli.cluster.changes import changes_of
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, UsageError, run
 from ottla.client.cli.settings import command_config
-from ottla.client.cluster.config_requests import ConfigOperation, ConfigSource, ResourceType
+from ottla.client.cluster.config_requests import ResourceType
+from ottla.protocol.configs import ConfigOperation, ConfigSource
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.errors import RequestRefused
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.client.cli.output import json_document, table, write
-from ottla.client.cluster.config_requests import ConfigSource, ResourceType
+from ottla.client.cluster.config_requests import ResourceType
 from ottla.client.fetching.offsets import OffsetAt
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.protocol.configs import ConfigSource
 from ottla.protocol.ids import TopicPartition, uuid_to_text
 from ottla.wire.errors import ClientError
 

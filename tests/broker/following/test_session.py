@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.following.fetcher_state import Followed
-from ottla.broker.following.session import Asked, Delta, FetchSession
+from ottla.broker.following.session import Asked, Delta, FollowerFetchSession
 from ottla.broker.following.steps import FetchPosition
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
@@ -20,8 +20,8 @@ def asked(index: int, offset: int = 0, topic_id: bytes = b"7" * 16) -> Asked:
     return one, FetchPosition(3, offset, 2, 0)
 
 
-def opened(*them: Asked, session_id: int = 70) -> FetchSession:
-    session = FetchSession()
+def opened(*them: Asked, session_id: int = 70) -> FollowerFetchSession:
+    session = FollowerFetchSession()
     assert session.next_request(them) == Delta(0, 0, them)
     session.answered(NONE, session_id)
     return session
@@ -29,7 +29,7 @@ def opened(*them: Asked, session_id: int = 70) -> FetchSession:
 
 def test_the_first_request_says_everything_and_asks_for_a_session() -> None:
     """Session 0, epoch 0."""
-    session = FetchSession()
+    session = FollowerFetchSession()
     them = [asked(0), asked(1)]
     assert session.next_request(them) == Delta(0, 0, them)
     assert not session.is_incremental
@@ -105,7 +105,7 @@ def test_after_a_lost_answer_the_session_is_replaced() -> None:
 def test_epochs_of_a_session_wrap_around() -> None:
     """0 and -1 mean something else."""
     session = opened(asked(0))
-    session._session_epoch = (1 << 31) - 1
+    session._epoch = (1 << 31) - 1
     session.next_request([])
     session.answered(NONE, 70)
     assert session.next_request([]).session_epoch == 1
@@ -125,7 +125,7 @@ def test_the_leader_always_knows_what_is_asked(
 ) -> None:
     """Against a leader's cache, with answers lost on either side of it."""
     tokens = {index: asked(index)[0] for index in range(5)}
-    session, cache = FetchSession(), LeadersCache()
+    session, cache = FollowerFetchSession(), LeadersCache()
     for wanted, fate in rounds:
         request = [
             (tokens[index], FetchPosition(3, offset, 2, 0)) for index, offset in wanted.items()
@@ -177,7 +177,7 @@ class LeadersCache:
 def test_a_request_that_says_the_same_names_no_partition() -> None:
     """It continues the session, in which everything was said; without one there is none."""
     them = [asked(0), asked(1)]
-    session = FetchSession()
+    session = FollowerFetchSession()
     session.next_request(them)
     assert not session.repeats(2)
     session.answered(NONE, 70)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from ottla.client.fetching.fetch_session import (
-    ConsumerFetchSession,
-    RequestedPartition,
-    SessionDelta,
-)
+from ottla.client.fetching.fetch_session import ConsumerFetchSession, RequestedPartition
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.fetch_session import SessionDelta
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
 
 ID = b"i" * 16

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla import Admin, Cluster, Producer, TopicPartition
-from ottla.client.cluster.config_requests import ConfigSource, ResourceType
+from ottla.client.cluster.config_requests import ResourceType
 from ottla.client.mirror.errors import MirrorError
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.notebook import read_notes
 from ottla.client.mirror.settings import MirrorSource
 from ottla.client.mirror.translation import Notes
 from ottla.client.process.environment import real_environment
+from ottla.protocol.configs import ConfigSource
 from tests.client.mirror.clusters import copy_all, fill, read, settings, until
 
 if TYPE_CHECKING:

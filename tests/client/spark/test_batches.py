@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.cluster.config_requests import ConfigChange, ConfigOperation, ResourceType
+from ottla.client.cluster.config_requests import ConfigChange, ResourceType
 from ottla.client.spark.errors import ReadTimedOut, RecordsLost
 from ottla.client.spark.reader import BatchReader, RangePartition
 from ottla.client.spark.rows import arrow_schema, spark_schema
 from ottla.client.sync.admin import Admin
 from ottla.client.sync.producer import Producer
+from ottla.protocol.configs import ConfigOperation
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.errors import RequestRefused
 from tests.client.spark.support.topics import fill, given, offsets_in

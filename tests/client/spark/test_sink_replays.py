@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 from ottla.client.settings.config import ProducerConfig
-from ottla.client.spark.sink_ledger import Entry, Outcome, WriteRefused, name_of
+from ottla.client.spark.sink_ledger import Entry, TaskOutcome, WriteRefused, name_of
 from ottla.client.spark.sink_task import OnceTask, TaskId
 from ottla.client.spark.sink_wire import commit_with_entry, connected, entry_of
 from ottla.client.spark.stream_writer import StreamWriter
@@ -46,7 +46,7 @@ class Query:
     def write_all(self, batch_id: int, rows: Rows) -> list[Written]:
         return [self.write(batch_id, number, values) for number, values in rows.items()]
 
-    def batch(self, batch_id: int, rows: Rows) -> list[Outcome]:
+    def batch(self, batch_id: int, rows: Rows) -> list[TaskOutcome]:
         """A whole micro-batch; how its tasks ended."""
         told = self.write_all(batch_id, rows)
         self.writer.commit(told, batch_id)
@@ -117,7 +117,7 @@ def test_a_batch_that_is_replayed_is_compared_and_skipped(query: Query) -> None:
     query.batch(1, SECOND)
     outcomes = query.batch(1, SECOND)
 
-    assert outcomes == [Outcome.SAME] * 3
+    assert outcomes == [TaskOutcome.SAME] * 3
     assert query.committed() == {0: [b"a", b"b", b"c", b"e"], 1: [b"d"], 2: [b"f"]}
 
 
@@ -140,7 +140,7 @@ def test_a_replay_writes_what_a_killed_driver_has_not_committed(query: Query) ->
     outcomes = query.batch(0, FIRST)
 
     assert partly == {0: [b"a", b"b", b"c"]}
-    assert outcomes == [Outcome.SAME, Outcome.OPEN, Outcome.OPEN]
+    assert outcomes == [TaskOutcome.SAME, TaskOutcome.OPEN, TaskOutcome.OPEN]
     assert query.committed() == {0: [b"a", b"b", b"c"], 1: [b"d"]}
 
 
@@ -263,7 +263,7 @@ def test_a_missing_topic_is_named_with_its_option(broker: str) -> None:
 def test_a_missing_topic_is_made_by_brokers_that_do_that(broker: str) -> None:
     """Jobs that run with Spark's own connector run here."""
     missing = Query(broker, "made-by-brokers", "made-by-brokers")
-    assert missing.batch(0, {0: [b"a", b"b"]}) == [Outcome.OPEN]
+    assert missing.batch(0, {0: [b"a", b"b"]}) == [TaskOutcome.OPEN]
     plain = StreamWriter(
         {**missing.given, "exactlyOnce": "false", "topic": "made-plainly"}, SCHEMA, overwrite=False
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.configs.config_changes import (
-    ConfigChange,
-    ConfigOperation,
+    ConfigAlteration,
     change_broker_configs,
     change_topic_configs,
     check_broker_configs,
     check_topic_configs,
 )
+from ottla.protocol.configs import ConfigOperation
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
@@ -24,9 +24,9 @@ def test_operations_change_what_they_name_and_nothing_else() -> None:
     changed = change_topic_configs(
         current,
         [
-            ConfigChange("retention.ms", SET, "5"),
-            ConfigChange("segment.ms", DELETE, None),
-            ConfigChange("cleanup.policy", APPEND, "compact, delete"),
+            ConfigAlteration("retention.ms", SET, "5"),
+            ConfigAlteration("segment.ms", DELETE, None),
+            ConfigAlteration("cleanup.policy", APPEND, "compact, delete"),
         ],
     )
 
@@ -36,8 +36,8 @@ def test_operations_change_what_they_name_and_nothing_else() -> None:
 
 def test_lists_start_from_their_default() -> None:
     """Appending to a policy that is not set must not lose the default one."""
-    append = [ConfigChange("cleanup.policy", APPEND, "compact")]
-    subtract = [ConfigChange("cleanup.policy", SUBTRACT, "delete")]
+    append = [ConfigAlteration("cleanup.policy", APPEND, "compact")]
+    subtract = [ConfigAlteration("cleanup.policy", SUBTRACT, "delete")]
 
     assert change_topic_configs({}, append) == {"cleanup.policy": "delete,compact"}
     assert change_topic_configs({}, subtract) == {"cleanup.policy": ""}
@@ -48,25 +48,25 @@ def test_lists_start_from_their_default() -> None:
 
 def test_deleting_what_is_not_set_is_fine() -> None:
     """A repeated request must have the same outcome; names that are unknown can go, too."""
-    assert change_topic_configs({"old": "1"}, [ConfigChange("old", DELETE, None)]) == {}
-    assert change_topic_configs({}, [ConfigChange("retention.ms", DELETE, None)]) == {}
+    assert change_topic_configs({"old": "1"}, [ConfigAlteration("old", DELETE, None)]) == {}
+    assert change_topic_configs({}, [ConfigAlteration("retention.ms", DELETE, None)]) == {}
 
 
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (ConfigChange("retention.mss", SET, "5"), ErrorCode.INVALID_CONFIG),
-        (ConfigChange("retention.ms", SET, "soon"), ErrorCode.INVALID_CONFIG),
-        (ConfigChange("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
-        (ConfigChange("retention.ms", APPEND, "5"), ErrorCode.INVALID_CONFIG),
-        (ConfigChange("cleanup.policy", APPEND, "melt"), ErrorCode.INVALID_CONFIG),
-        (ConfigChange("cleanup.policy", SUBTRACT, None), ErrorCode.INVALID_REQUEST),
-        (ConfigChange("cleanup.policy", 4, "delete"), ErrorCode.INVALID_REQUEST),
-        (ConfigChange("remote.storage.enable", SET, "true"), ErrorCode.INVALID_CONFIG),
-        (ConfigChange("max.compaction.lag.ms", SET, "4"), ErrorCode.INVALID_CONFIG),
+        (ConfigAlteration("retention.mss", SET, "5"), ErrorCode.INVALID_CONFIG),
+        (ConfigAlteration("retention.ms", SET, "soon"), ErrorCode.INVALID_CONFIG),
+        (ConfigAlteration("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        (ConfigAlteration("retention.ms", APPEND, "5"), ErrorCode.INVALID_CONFIG),
+        (ConfigAlteration("cleanup.policy", APPEND, "melt"), ErrorCode.INVALID_CONFIG),
+        (ConfigAlteration("cleanup.policy", SUBTRACT, None), ErrorCode.INVALID_REQUEST),
+        (ConfigAlteration("cleanup.policy", 4, "delete"), ErrorCode.INVALID_REQUEST),
+        (ConfigAlteration("remote.storage.enable", SET, "true"), ErrorCode.INVALID_CONFIG),
+        (ConfigAlteration("max.compaction.lag.ms", SET, "4"), ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_refused_changes_of_topics(change: ConfigChange, code: ErrorCode) -> None:
+def test_refused_changes_of_topics(change: ConfigAlteration, code: ErrorCode) -> None:
     """Code and sentence reach the operator who typed the command."""
     with pytest.raises(KafkaError) as raised:
         change_topic_configs({"min.compaction.lag.ms": "5"}, [change])
@@ -77,7 +77,10 @@ def test_refused_changes_of_topics(change: ConfigChange, code: ErrorCode) -> Non
 
 def test_one_name_twice_in_a_request_is_refused() -> None:
     """The order of the two changes would decide by chance."""
-    changes = [ConfigChange("retention.ms", SET, "5"), ConfigChange("retention.ms", DELETE, None)]
+    changes = [
+        ConfigAlteration("retention.ms", SET, "5"),
+        ConfigAlteration("retention.ms", DELETE, None),
+    ]
 
     with pytest.raises(KafkaError) as raised:
         change_topic_configs({}, changes)
@@ -89,7 +92,7 @@ def test_old_broken_values_do_not_block_other_changes() -> None:
     """An operator can repair broken values step by step."""
     current = {"min.compaction.lag.ms": "x", "max.compaction.lag.ms": "3", "no.such": "1"}
 
-    changed = change_topic_configs(current, [ConfigChange("retention.ms", SET, "5")])
+    changed = change_topic_configs(current, [ConfigAlteration("retention.ms", SET, "5")])
 
     assert changed == {**current, "retention.ms": "5"}
 
@@ -108,7 +111,7 @@ def test_the_whole_set_is_checked_for_create_and_alter() -> None:
 
 def test_brokers_take_dynamic_settings_only() -> None:
     """KIP-226: a setting that is read once at the start must not seem to change."""
-    change = [ConfigChange("num.io.threads", SET, "5")]
+    change = [ConfigAlteration("num.io.threads", SET, "5")]
 
     assert change_broker_configs({}, change, for_one_broker=False) == {"num.io.threads": "5"}
     assert check_broker_configs({"num.io.threads": "5"}, for_one_broker=True)
@@ -130,7 +133,7 @@ def test_addresses_belong_to_single_brokers() -> None:
 @pytest.mark.parametrize("name", ["num.io.thread", "retention.ms"])
 def test_unknown_settings_of_brokers_are_kept(name: str) -> None:
     """They may be a plug-in's, or those of a broker of a later version."""
-    changed = change_broker_configs({}, [ConfigChange(name, SET, "5")], for_one_broker=True)
+    changed = change_broker_configs({}, [ConfigAlteration(name, SET, "5")], for_one_broker=True)
 
     assert changed == {name: "5"}
     assert check_broker_configs({name: "5"}, for_one_broker=False) == {name: "5"}
@@ -140,7 +143,7 @@ def test_a_bad_value_of_a_broker_is_an_invalid_request() -> None:
     """Kafka's code for brokers; for topics it is INVALID_CONFIG."""
     for name, value in (("log.cleaner.threads", "x"), ("num.io.threads", "0")):
         with pytest.raises(KafkaError, match=name) as raised:
-            change_broker_configs({}, [ConfigChange(name, SET, value)], for_one_broker=True)
+            change_broker_configs({}, [ConfigAlteration(name, SET, value)], for_one_broker=True)
         assert raised.value.code is ErrorCode.INVALID_REQUEST
         with pytest.raises(KafkaError) as checked:
             check_broker_configs({name: value}, for_one_broker=True)

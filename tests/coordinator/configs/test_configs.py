@@ -5,25 +5,25 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.configs.configs import (
-    ConfigEntry,
-    ConfigSource,
     ConfigSources,
+    EffectiveConfig,
     Synonym,
     TopicConfig,
     describe_broker,
     describe_topic,
     topic_config,
 )
+from ottla.protocol.configs import ConfigSource
 
 HOUR_MS = 3_600_000
 NOTHING = ConfigSources()
 
 
-def _topic_entry(name: str, overrides: dict[str, str], sources: ConfigSources) -> ConfigEntry:
+def _topic_entry(name: str, overrides: dict[str, str], sources: ConfigSources) -> EffectiveConfig:
     return {entry.name: entry for entry in describe_topic(overrides, sources)}[name]
 
 
-def _broker_entry(name: str, sources: ConfigSources) -> ConfigEntry:
+def _broker_entry(name: str, sources: ConfigSources) -> EffectiveConfig:
     return {entry.name: entry for entry in describe_broker(sources)}[name]
 
 
@@ -125,7 +125,7 @@ def test_a_broken_value_in_the_store_counts_as_not_set(text: str) -> None:
 
     assert topic_config({"retention.ms": text, "no.such": "1"}, sources).retention_ms == 7
     entry = _topic_entry("retention.ms", {"retention.ms": text}, sources)
-    assert (entry.value, entry.source) == ("7", ConfigSource.STATIC_BROKER_CONFIG)
+    assert (entry.value, entry.source) == ("7", ConfigSource.STATIC_BROKER)
 
 
 def test_topic_entries_tell_value_source_and_synonyms() -> None:
@@ -138,14 +138,14 @@ def test_topic_entries_tell_value_source_and_synonyms() -> None:
 
     entry = _topic_entry("retention.ms", {"retention.ms": "70"}, sources)
 
-    assert (entry.value, entry.source) == ("70", ConfigSource.TOPIC_CONFIG)
+    assert (entry.value, entry.source) == ("70", ConfigSource.TOPIC)
     assert (entry.is_default, entry.is_read_only, entry.is_sensitive) == (False, False, False)
     assert entry.synonyms == (
-        Synonym("retention.ms", "70", ConfigSource.TOPIC_CONFIG),
-        Synonym("log.retention.ms", "60", ConfigSource.DYNAMIC_BROKER_CONFIG),
-        Synonym("log.retention.minutes", "50", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
-        Synonym("log.retention.hours", "40", ConfigSource.STATIC_BROKER_CONFIG),
-        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT_CONFIG),
+        Synonym("retention.ms", "70", ConfigSource.TOPIC),
+        Synonym("log.retention.ms", "60", ConfigSource.DYNAMIC_BROKER),
+        Synonym("log.retention.minutes", "50", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        Synonym("log.retention.hours", "40", ConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT),
     )
 
 
@@ -153,7 +153,7 @@ def test_inherited_topic_entry_shows_the_topics_unit() -> None:
     """The value is milliseconds; where it came from was hours."""
     entry = _topic_entry("retention.ms", {}, ConfigSources(static={"log.retention.hours": "40"}))
 
-    assert (entry.value, entry.source) == (str(40 * HOUR_MS), ConfigSource.STATIC_BROKER_CONFIG)
+    assert (entry.value, entry.source) == (str(40 * HOUR_MS), ConfigSource.STATIC_BROKER)
 
 
 def test_untouched_topic_entries_are_defaults() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.configs.config_changes import (
-    ConfigChange,
-    ConfigOperation,
+    ConfigAlteration,
     change_group_configs,
     check_group_configs,
 )
-from ottla.coordinator.configs.configs import ConfigSource, ConfigSources
+from ottla.coordinator.configs.configs import ConfigSources
 from ottla.coordinator.configs.group_configs import describe_group, group_times
+from ottla.protocol.configs import ConfigOperation, ConfigSource
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 SESSION = "consumer.session.timeout.ms"
@@ -46,7 +46,7 @@ def test_what_is_stored_counts_within_the_bounds_of_today(text: str, counts_ms: 
 )
 def test_what_cannot_be_is_refused(values: dict[str, str], sentence: str) -> None:
     """As a whole and one by one alike."""
-    changes = [ConfigChange(name, ConfigOperation.SET, text) for name, text in values.items()]
+    changes = [ConfigAlteration(name, ConfigOperation.SET, text) for name, text in values.items()]
 
     with pytest.raises(KafkaError) as replacing:
         check_group_configs(values, BROKER)
@@ -68,7 +68,7 @@ def test_a_session_outlasts_the_time_between_heartbeats() -> None:
 
 def test_a_setting_can_be_taken_back() -> None:
     """Settings that a change does not name stay."""
-    changes = [ConfigChange(SESSION, ConfigOperation.DELETE, None)]
+    changes = [ConfigAlteration(SESSION, ConfigOperation.DELETE, None)]
 
     assert change_group_configs({SESSION: "50000", INTERVAL: "6000"}, changes, BROKER) == {
         INTERVAL: "6000"
@@ -82,7 +82,7 @@ def test_a_description_tells_what_counts_and_where_it_comes_from() -> None:
     assert (interval.name, interval.value, interval.source) == (
         INTERVAL,
         "6000",
-        ConfigSource.GROUP_CONFIG,
+        ConfigSource.GROUP,
     )
     assert [one.value for one in interval.synonyms] == ["6000", "5000"]
-    assert (session.value, session.source) == ("50000", ConfigSource.DEFAULT_CONFIG)
+    assert (session.value, session.source) == ("50000", ConfigSource.DEFAULT)

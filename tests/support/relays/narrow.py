@@ -12,7 +12,7 @@ import asyncio
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Self
 
-from ottla.broker.testing.loop_thread import LoopThread
+from ottla.client.process.loop_thread import LoopThread
 from ottla.protocol.apis import ApiKey
 from tests.support.relays.narrow_link import Link
 
@@ -31,13 +31,12 @@ class Narrowed:
 
     def __init__(self, profile: Mapping[int, VersionRange]) -> None:
         self._profile = profile
-        self._thread = LoopThread("relays")
         self._servers: dict[int, asyncio.Server] = {}
         self._links: set[asyncio.Task[None]] = set()
         self._refused: list[str] = []
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._thread = LoopThread("relays", asyncio.SelectorEventLoop())
         return self
 
     def __exit__(self, *_: object) -> None:
