@@ -1,4 +1,7 @@
-"""Telling the controller of full disks, for as long as they are full.
+"""Telling the controller of full disks, for as long as they are full, and of room after that.
+
+That there is room again is said for some time: a controller that begins meanwhile would not know
+that the broker is owed leaderships.
 
 The report is an ephemeral znode of the session: it vanishes with the broker and is created
 again in each session. A write with an unknown outcome is repeated, which does no harm.
@@ -7,20 +10,24 @@ again in each session. A write with an unknown outcome is repeated, which does n
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.store import full_disks
+from ottla.coordinator.store.full_disks import RoomReport
 from ottla.coordinator.store.store import NodeExists, NoNode, StoreError
 
 if TYPE_CHECKING:
     from ottla.broker.log.directories.directories import LogDirectories
-    from ottla.coordinator.store.full_disks import RoomReport
     from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.lifecycle")
 
 LOOK_MS = 500.0
+# As long as the controller gives leaderships back.
+ROOM_TOLD_MS = 150_000.0
+ROOM_AGAIN = RoomReport()
 
 
 class FullDiskReports:
@@ -34,6 +41,8 @@ class FullDiskReports:
         # or removed once: an earlier report may stand there.
         self._told: RoomReport | None = None
         self._is_known = False
+        # Until when the broker tells that it has room again; None: no disk was full.
+        self._room_told_until_ms: float | None = None
 
     async def begin(self, session: MetadataSession) -> None:
         """Reports go to this session from now on."""
@@ -47,8 +56,20 @@ class FullDiskReports:
     async def run(self, directories: LogDirectories) -> None:
         """Until cancelled: have the store say what is so."""
         while True:
-            await self.tell(full_disks.report_on(directories.rooms()))
+            await self.look(full_disks.report_on(directories.rooms()))
             await self._clock.sleep(LOOK_MS)
+
+    async def look(self, report: RoomReport | None) -> None:
+        """Tell what was found on the disks; None: all have room."""
+        now_ms = self._clock.now_ms()
+        if report is not None:
+            self._room_told_until_ms = now_ms + ROOM_TOLD_MS
+        elif self._room_told_until_ms is not None:
+            if now_ms < self._room_told_until_ms:
+                report = ROOM_AGAIN
+            else:
+                self._room_told_until_ms = None
+        await self.tell(report)
 
     async def tell(self, report: RoomReport | None) -> None:
         """Write the report if it is not what was said last; without a session, later."""
@@ -65,19 +86,21 @@ class FullDiskReports:
 
     async def _write(self, session: MetadataSession, report: RoomReport | None) -> None:
         if report is None:
-            try:
+            with suppress(NoNode):
                 await session.delete(self._path)
-            except NoNode:
-                return
-            logger.info("there is room on all disks again: this broker may lead as before")
             return
         data = full_disks.build(report)
+        if not report.is_full and self._told is not None:
+            logger.info("there is room on all disks again: this broker may lead as before")
         try:
             await session.create(self._path, data, ephemeral=True)
         except NodeExists:
             await self._replace(session, data)
         else:
-            logger.warning("a disk is full: other in-sync replicas with room are to lead instead")
+            if report.is_full:
+                logger.warning(
+                    "a disk is full: other in-sync replicas with room are to lead instead"
+                )
 
     async def _replace(self, session: MetadataSession, data: bytes) -> None:
         """Write the report; a node of an earlier session, which vanishes with it, is replaced."""

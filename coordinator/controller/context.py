@@ -55,7 +55,7 @@ class ControllerContext:
         # Node -> replicas that it holds but cannot serve (KIP-112).
         self.offline: dict[int, set[TopicPartition]] = {}
         # Node -> how much room its replicas have; brokers with room for all are not in it.
-        self.full = dict(world.full)
+        self.full = {one: report for one, report in world.full.items() if report.is_full}
         # Node -> the generation that is shutting down, or that seems to be dead.
         self.leaving: dict[int, int] = {}
         self.suspected: dict[int, int] = {}
@@ -67,6 +67,8 @@ class ControllerContext:
         # Brokers whose disks have room again, and until when they are given leaderships back
         # before the next regular balance.
         self.relieved: dict[int, float] = {}
+        # Brokers whose report of room on all disks has been noted.
+        self.room_noted: frozenset[int] = frozenset()
         # Partitions whose replicas are being moved, and of those whose old replicas were told to
         # go, the leader epoch of that.
         self.moving: set[TopicPartition] = set()
@@ -86,6 +88,7 @@ class ControllerContext:
         self.leaving, self.suspected = earlier.leaving, earlier.suspected
         self.joined_ms, self.balancing = earlier.joined_ms, earlier.balancing
         self.answered, self.relieved = earlier.answered, earlier.relieved
+        self.room_noted = earlier.room_noted
 
     def replay(self, write: Write) -> None:
         """Apply a write that the store has accepted."""

@@ -78,15 +78,18 @@ def on_room(context: ControllerContext, event: RoomRead, now_ms: float) -> Contr
     """Disks are full, or no longer: brokers with room take over and keep leading for now.
 
     Settles even without news: a decision that the store refused is repeated, and so is one whose
-    outcome a leader has undone."""
+    outcome a leader has undone. A controller that has just begun finds in a report of room that
+    there was none a short time ago."""
     until_ms = now_ms + RELIEVED_FOR_MS + context.settings.balance_after_in_sync_ms
-    for node_id in context.full.keys() - event.reports.keys():
+    full = {one: report for one, report in event.reports.items() if report.is_full}
+    with_room = event.reports.keys() - full.keys()
+    for node_id in (context.full.keys() - full.keys()) | (with_room - context.room_noted):
         context.relieved[node_id] = until_ms
         # Room that does not last must not make leaderships flap.
         context.joined_ms[node_id] = now_ms
-    for node_id in event.reports:
+    for node_id in full:
         context.relieved.pop(node_id, None)
-    context.full = dict(event.reports)
+    context.full, context.room_noted = full, frozenset(with_room)
     assert context.relieved.keys().isdisjoint(context.full)
     held = context.held_by(context.full.keys(), context.image)
     writes = WriteList()

@@ -1,4 +1,5 @@
-"""What a broker says of disks that are full: an ephemeral znode, there only as long as one is.
+"""What a broker says of disks that are full: an ephemeral znode, there as long as one is, and then
+for a while to say that there is room again.
 
 It says how much room each replica there has, not each directory: the controller does not know
 where a replica lies.
@@ -41,6 +42,11 @@ class RoomReport(NamedTuple):
     def of(self, partition: TopicPartition) -> Room:
         """The room of one replica on that broker."""
         return self.partitions.get(partition, self.others)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a replica lacks room; otherwise the report says that all have it again."""
+        return any(room is not Room.ENOUGH for room in (self.others, *self.partitions.values()))
 
 
 def path_of(node_id: int) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.broker.directories.full_disk_reports import FullDiskReports
+from ottla.broker.directories.full_disk_reports import (
+    ROOM_AGAIN,
+    ROOM_TOLD_MS,
+    FullDiskReports,
+)
 from ottla.broker.engine.tasks import Tasks
 from ottla.coordinator.store import full_disks, paths
 from ottla.coordinator.store.embedded import EmbeddedStore
@@ -14,14 +18,14 @@ from tests.coordinator.store.disk import TestDisk
 LOW, STUCK = RoomReport(Room.LOW), RoomReport(Room.NONE)
 
 
-async def opened() -> tuple[EmbeddedStore, MetadataSession, FullDiskReports]:
+async def opened() -> tuple[EmbeddedStore, MetadataSession, FullDiskReports, HandClock]:
     """A store with one session, and a broker's reports that do not go anywhere yet."""
     clock = HandClock()
     store = await EmbeddedStore.open(TestDisk(), clock, Tasks().spawn, DIRECTORY)
     session = await store.connect()
     await session.create("/ottla")
     await session.create(paths.FULL_DISKS)
-    return store, session, FullDiskReports(1, clock)
+    return store, session, FullDiskReports(1, clock), clock
 
 
 async def told(session: MetadataSession) -> RoomReport | None:
@@ -34,7 +38,7 @@ async def told(session: MetadataSession) -> RoomReport | None:
 
 async def test_a_report_stands_as_long_as_a_disk_is_full() -> None:
     """It is written when it changes, and goes with its reason."""
-    _, session, reports = await opened()
+    _, session, reports, _ = await opened()
     await reports.tell(LOW)
     assert await told(session) is None
     await reports.begin(session)
@@ -48,7 +52,7 @@ async def test_a_report_stands_as_long_as_a_disk_is_full() -> None:
 
 async def test_a_report_from_before_a_short_cut_does_not_stay() -> None:
     """There was room again before the broker could say so: it would never lead again."""
-    _, session, reports = await opened()
+    _, session, reports, _ = await opened()
     await reports.begin(session)
     await reports.tell(LOW)
     await reports.end()
@@ -62,7 +66,7 @@ async def test_a_report_from_before_a_short_cut_does_not_stay() -> None:
 
 async def test_a_report_goes_with_the_session_and_is_made_again_in_the_next() -> None:
     """A broker that is gone has no disk to be spared."""
-    store, session, reports = await opened()
+    store, session, reports, _ = await opened()
     await reports.begin(session)
     await reports.tell(STUCK)
     following = await store.connect()
@@ -74,3 +78,17 @@ async def test_a_report_goes_with_the_session_and_is_made_again_in_the_next() ->
     assert await told(following) == STUCK
     await store.expire(following.session_id)
     assert await told(await store.connect()) is None
+
+
+async def test_room_is_told_for_a_while_after_a_disk_was_full_and_not_otherwise() -> None:
+    """A controller that begins in between gives the leaderships back by it."""
+    _, session, reports, clock = await opened()
+    await reports.begin(session)
+    found = []
+    for report, pause_ms in ((None, 0), (LOW, 1), (None, ROOM_TOLD_MS - 2), (None, 1), (None, 1)):
+        await reports.look(report)
+        found.append(await told(session))
+        clock.now += pause_ms
+
+    assert found == [None, LOW, ROOM_AGAIN, ROOM_AGAIN, None]
+    assert not ROOM_AGAIN.is_full

@@ -140,6 +140,33 @@ def test_leaderships_come_back_soon_after_there_is_room_again() -> None:
     assert not owes(scene)
 
 
+ROOM_AGAIN = RoomReport()
+
+
+@pytest.mark.parametrize("changes_at_ms", [199_000, 201_000, 229_000])
+def test_the_next_controller_gives_leaderships_back_as_well(changes_at_ms: int) -> None:
+    """Whether it begins while the disk is full, or reads only that there is room again: the regular
+    balance leaves few leaderships where they are."""
+    scene = Scene(broker(1), broker(2), broker(3))
+    scene.create(TopicSpec("t", assignment={index: [1, 2, 3] for index in range(20)}))
+    scene.handle(RoomRead({1: RoomReport(Room.ENOUGH, {PARTITION: Room.LOW})}), 100_000)
+    assert scene.state("t", 0).leader == 2
+    for now_ms in (200_000, 230_000):
+        if 0 <= now_ms - changes_at_ms < 30_000:
+            scene.elect(now_ms=changes_at_ms)
+        scene.handle(RoomRead({1: ROOM_AGAIN}), now_ms)
+    assert owes(scene)
+
+    assert scene.handle(BalanceDue(), 261_000).records != ()
+    assert scene.state("t", 0).leader == 1
+    assert scene.handle(BalanceDue(), 262_000).records == ()
+    # The report still stands, and is read again; nothing is owed for it any more.
+    scene.handle(RoomRead({1: ROOM_AGAIN}), 263_000)
+    assert not owes(scene)
+    scene.handle(RoomRead({}), 264_000)
+    assert not owes(scene)
+
+
 def test_leaderships_come_back_to_a_disk_whose_room_lasts() -> None:
     """Or a disk on the brink would throw clients to and fro."""
     scene = scene_with_topic()
