@@ -143,14 +143,27 @@ class ReplicaMoves:
 
     async def _resume(self) -> None:
         while unfinished := self._logs.futures.unfinished:
-            for partition, path in unfinished.items():
-                if self._partitions.find(*partition) is None:
+            for partition in unfinished:
+                path = self._unfinished_target(partition)
+                if path is None:
                     continue
                 error = await self.alter(partition, path)
                 if error is ErrorCode.NONE:
                     # Nothing is left of it if it lies there already.
                     await self._logs.futures.forget_unfinished(partition)
             await self._clock.sleep(RESUME_MS)
+
+    def _unfinished_target(self, partition: TopicPartition) -> str | None:
+        """Where a served replica was being moved; None for a copy of an earlier topic's replica,
+        whose name this topic has now."""
+        log = self._logs.get(partition)
+        if self._partitions.find(*partition) is None or log is None or log.topic_id is None:
+            return None
+        try:
+            return self._logs.futures.unfinished_target(partition, log.topic_id)
+        except KafkaError as error:
+            logger.error("the move of %s-%d is not resumed: %s", *partition, error.message)
+            return None
 
     # -- copying -----------------------------------------------------------------------------
 

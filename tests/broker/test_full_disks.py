@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.testing.faulty_disk import FaultPlan, FaultyDisk
+from ottla.coordinator.store import full_disks
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -101,6 +103,15 @@ async def test_a_leader_with_a_full_disk_is_followed_by_one_with_room(site: Site
     await site.put_until_stored(b"after")
     await brokers.until_equal("t")
     assert brokers.leader("t") in (2, 3)
+    # Until when it may lead again the controller decides: it has to hear of the room.
+    lifecycle = brokers.alive[VICTIM].state.lifecycle
+    assert lifecycle is not None
+    async with asyncio.timeout(60):
+        while True:
+            node = await lifecycle.session.get(full_disks.path_of(VICTIM))
+            if full_disks.parse(node.data) == full_disks.RoomReport():
+                break
+            await asyncio.sleep(0.05)
 
 
 async def test_a_follower_with_a_full_disk_is_not_waited_for(site: Site) -> None:

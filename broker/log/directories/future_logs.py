@@ -111,6 +111,13 @@ class FutureLogs:
             if copies[0][0].home.health.is_online
         }
 
+    def unfinished_target(self, partition: TopicPartition, topic_id: Uuid) -> str | None:
+        """Where a stop interrupted a move of this topic's replica. Raises KafkaError."""
+        for directory, path in self._unfinished.get(partition, ()):
+            if directory.home.health.is_online and _topic_id_of(directory, path) == topic_id:
+                return directory.path
+        return None
+
     async def forget_unfinished(self, partition: TopicPartition) -> None:
         """Remove the copies of an earlier run. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         for directory, path in self._unfinished.pop(partition, ()):

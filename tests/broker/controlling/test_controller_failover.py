@@ -10,7 +10,7 @@ from ottla.broker.administration.cluster_admin import TopicSpec
 from ottla.broker.controlling.chores import FIRST_BALANCE_MS, RECONCILE_MS
 from ottla.broker.controlling.controller import BrokerState
 from ottla.coordinator.controller.specs import ControllerSettings
-from ottla.coordinator.store import paths
+from ottla.coordinator.store import full_disks, paths
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from tests.broker.support.cluster import Cluster, open_cluster
@@ -185,6 +185,32 @@ async def test_an_election_that_is_asked_for_after_the_failover_is_held() -> Non
 
     assert cluster.nodes[3].metadata.leader_of("t", 0)[0] == 1
     assert await session.exists(paths.PREFERRED_ELECTION) is None
+
+
+@pytest.mark.parametrize("has_new_controller", [False, True])
+async def test_leaderships_come_back_soon_after_a_disk_had_no_room(
+    has_new_controller: bool,
+) -> None:
+    """Long before the next regular balance, and also if the controller changed meanwhile."""
+    cluster = await open_cluster(1, 2, 3)
+    assignment = {index: [3, 1, 2] for index in range(20)}
+    await cluster.create(TopicSpec("t", assignment=assignment))
+    # The next regular balance is minutes away.
+    await cluster.clock.advance(FIRST_BALANCE_MS + 1)
+    session = cluster.session(3)
+    report = full_disks.RoomReport(full_disks.Room.ENOUGH, {T0: full_disks.Room.LOW})
+    await session.create(full_disks.path_of(3), full_disks.build(report), ephemeral=True)
+    await quiet()
+    moved = cluster.nodes[2].metadata.leader_of("t", 0)[0]
+    await session.set(full_disks.path_of(3), full_disks.build(full_disks.RoomReport()))
+    await quiet()
+    if has_new_controller:
+        await cluster.kill(1)
+        await cluster.expire(1)
+    await cluster.clock.advance(ControllerSettings().balance_after_in_sync_ms + 10_000)
+
+    assert moved in (1, 2)
+    assert cluster.nodes[2].metadata.leader_of("t", 0)[0] == 3
 
 
 @pytest.mark.requirement("CTL-13", "CTL-33")

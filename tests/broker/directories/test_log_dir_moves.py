@@ -10,6 +10,7 @@ import pytest
 
 from ottla.broker.authorization.authorizer import Authorizer
 from ottla.broker.directories import replica_moves
+from ottla.broker.log.storage.checkpoints import encode_partition_metadata
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.broker.testing.faulty_disk import DiskFault, FaultPlan, FaultyDisk
@@ -178,6 +179,38 @@ async def test_a_move_that_a_stop_interrupts_is_finished_by_the_next_start() -> 
     async with running_broker(TWO, disk) as running, running.connect() as client:
         await finished(client, target)
         assert await values(client) == list(range(300))
+
+
+def copy_of_an_earlier_topic(folder: Path) -> Path:
+    """Make it of the copy that a stop has left behind."""
+    (copy,) = folder.glob("*/t-0.*-future")
+    metadata = copy / "partition.metadata"
+    metadata.write_bytes(encode_partition_metadata(b"an earlier topic"))
+    return copy
+
+
+async def test_a_copy_of_an_earlier_topic_moves_no_replica_of_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names are given again, ids are not: no administrator asked to move the later topic's replica.
+    The copy stays until the deletion of its own topic takes it away."""
+    monkeypatch.setattr(replica_moves, "RESUME_MS", 20.0)
+    offload = RealOffload(2)
+    disk = RealDisk(offload)
+    two = {"log.dirs": f"{tmp_path}/d1,{tmp_path}/d2"}
+    async with running_broker({**two, RATE: "1"}, disk) as running, running.connect() as client:
+        await create(client)
+        for _ in range(300):
+            await produced(client, batch(b"x" * 1000), acks=1)
+        target = other_than(await place_of(client))
+        assert await moved(client, target) == ErrorCode.NONE
+    copy = copy_of_an_earlier_topic(tmp_path)
+    async with running_broker(two, disk) as running, running.connect() as client:
+        await asyncio.sleep(0.3)
+        assert list(await places(client)) == [other_than(target)]
+        assert await values(client) == list(range(300))
+        assert copy.is_dir()
+    offload.close()
 
 
 async def test_a_topic_that_is_deleted_while_it_is_moved_is_gone() -> None:
