@@ -128,7 +128,7 @@ def real_ports(*, memory: bool) -> Ports:
         clock=RealClock(),
         random=RealRandom(),
         net=RealNet(),
-        disk=MemoryDisk() if memory else RealDisk(offload),
+        disk=MemoryDisk() if memory else RealDisk(offload, RealOffload(name="flush")),
         offload=offload,
         process=RealProcess(),
         worker=None if memory else RealWorker(),

@@ -23,7 +23,7 @@ SNAPSHOT_INTERVAL_BYTES = 16 * 1024 * 1024
 # In addition to those at segment starts; the saved recovery point may be a few flushes behind.
 EXTRA_SNAPSHOTS_MAX = 3
 # Segments flushed concurrently: file systems flush several files in little more time than one.
-# Equals the worker threads of a broker, so that other logs wait for one flush at most.
+# Equals the threads that a broker flushes with, so that other logs wait for one flush at most.
 FLUSHED_AT_ONCE = 4
 
 

@@ -51,8 +51,8 @@ class RealOffload:
 
     __slots__ = ("_executor",)
 
-    def __init__(self, threads: int = 4) -> None:
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="offload")
+    def __init__(self, threads: int = 4, name: str = "offload") -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     def run(self, function: Callable[..., Result], *arguments: object) -> Awaitable[Result]:
         running = asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
@@ -71,11 +71,11 @@ class RealFile:
     For one that grows, blocks are reserved ahead: appending to reserved blocks costs the file
     system a third less. ``truncate``, even to the same size, gives them back and ends that."""
 
-    __slots__ = ("_descriptor", "_offload", "_reserve_at_bytes", "path", "size_bytes")
+    __slots__ = ("_descriptor", "_flushers", "_reserve_at_bytes", "path", "size_bytes")
 
-    def __init__(self, path: str, descriptor: int, offload: Offload) -> None:
+    def __init__(self, path: str, descriptor: int, flushers: Offload) -> None:
         self._descriptor = descriptor
-        self._offload = offload
+        self._flushers = flushers
         self.path = path
         self.size_bytes = os.fstat(descriptor).st_size
         self._reserve_at_bytes = RESERVED_FROM_BYTES if sys.platform == "linux" else NEVER
@@ -169,7 +169,7 @@ class RealFile:
 
     async def fsync(self) -> None:
         # The bound method keeps this object, and so the descriptor, until the worker is done.
-        await self._offload.run(self._fsync)
+        await self._flushers.run(self._fsync)
 
     def _fsync(self) -> None:
         if sys.platform == "darwin":
@@ -197,14 +197,17 @@ class RealFileLock:
 class RealDisk:
     """The file systems of this machine."""
 
-    __slots__ = ("_offload",)
+    __slots__ = ("_flushers", "_offload")
 
-    def __init__(self, offload: Offload) -> None:
+    def __init__(self, offload: Offload, flushers: Offload | None = None) -> None:
+        """``flushers``: threads for flushes alone. On a slow device an fsync takes seconds, and as
+        many of them as there are threads would hold up all other work."""
         self._offload = offload
+        self._flushers = offload if flushers is None else flushers
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         flags = os.O_RDWR | os.O_APPEND | BINARY | (os.O_CREAT if create else 0)
-        return RealFile(path, os.open(path, flags, 0o644), self._offload)
+        return RealFile(path, os.open(path, flags, 0o644), self._flushers)
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
@@ -257,7 +260,7 @@ class RealDisk:
 
     async def fsync_directory(self, directory: str) -> None:
         if sys.platform != "win32":  # NTFS has no such call and journals names itself
-            await self._offload.run(fsync_directory, directory)
+            await self._flushers.run(fsync_directory, directory)
 
 
 class RealProcess:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.broker.cli.start import real_ports
 from ottla.broker.system.real_disk import RESERVED_FROM_BYTES, RealDisk, RealOffload, RealProcess
 from tests.support.loops import on_both_loops
 
@@ -280,3 +281,36 @@ def test_abort_says_why_and_ends_without_clean_up() -> None:
 
     assert (ended.returncode, ended.stdout) == (1, b"")
     assert ended.stderr == b"fatal: disk is gone\n"
+
+
+@on_both_loops
+async def test_flushes_that_wait_for_a_slow_device_hold_up_no_other_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four segments of a log are flushed side by side; a retention that has to rename a file, or a
+    batch to be decompressed, must not wait for them."""
+    offload, flushers = RealOffload(1), RealOffload(4, "flush")
+    disk = RealDisk(offload, flushers)
+    gate = threading.Event()
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: gate.wait(60))
+    files = [disk.open(str(tmp_path / str(number)), create=True) for number in range(4)]
+    flushes = [asyncio.ensure_future(one.fsync()) for one in files]
+    flushes.append(asyncio.ensure_future(disk.fsync_directory(str(tmp_path))))
+    async with asyncio.timeout(30):
+        names = await disk.scan(str(tmp_path))
+    were_done = [one.done() for one in flushes]
+    gate.set()
+    await asyncio.gather(*flushes)
+    offload.close()
+    flushers.close()
+
+    assert names == ["0", "1", "2", "3"]
+    assert were_done == [False] * 5
+
+
+def test_a_broker_that_is_started_flushes_with_threads_of_their_own() -> None:
+    """Otherwise four flushes take all of its worker threads."""
+    disk = real_ports(memory=False).disk
+
+    assert isinstance(disk, RealDisk)
+    assert disk._flushers is not disk._offload
