@@ -23,9 +23,7 @@ def asserts_per_hundred_functions(room: str) -> int:
     """Over the room and the rooms inside it."""
     modules = [module for module in product_modules() if f"{module.folder}.".startswith(f"{room}.")]
     count = sum(1 for module in modules for _ in functions(module))
-    asserts = sum(
-        isinstance(node, ast.Assert) for module in modules for node in ast.walk(module.tree)
-    )
+    asserts = sum(isinstance(node, ast.Assert) for module in modules for node in module.nodes)
     return 100 * asserts // count
 
 

@@ -174,7 +174,7 @@ def test_machines_touch_nothing_but_values() -> None:
         ]
         wrong += [
             f"{module.where(node)} is asynchronous"
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, ast.AsyncFunctionDef | ast.Await)
             and module.name != "ottla.protocol.ports"
         ]
@@ -209,7 +209,7 @@ def test_shells_reach_the_world_through_the_seams_only() -> None:
             for node, name in imported_names(module)
             if name.split(".")[0] in banned
         ]
-        for call in ast.walk(module.tree):
+        for call in module.nodes:
             if isinstance(call, ast.Attribute) and call.attr in (
                 "call_later",
                 "call_at",
@@ -251,7 +251,7 @@ def test_parts_are_loaded_by_import_and_not_by_text() -> None:
         module.where(node)
         for module in product_modules()
         if module.name in LOADERS or module.folder == "broker.api"
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Name | ast.Attribute)
         and ast.unparse(node).endswith(("import_module", "__import__"))
     ]
@@ -276,7 +276,7 @@ def test_imports_stand_at_the_top() -> None:
         module.where(node)
         for module in product_modules()
         if module.name not in excused
-        for function in ast.walk(module.tree)
+        for function in module.nodes
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         if not (module.name in LOADERS and _only_loads(function))
         for node in ast.walk(function)

@@ -131,7 +131,7 @@ def test_classes_have_few_methods() -> None:
     crowded = [
         f"{module.where(node)} {node.name}: {_method_count(node)}"
         for module in product_modules()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ClassDef)
         and not any("Protocol" in ast.unparse(base) for base in node.bases)
         and _method_count(node) > METHODS_MAX
@@ -146,7 +146,7 @@ def test_names_say_what_a_thing_is() -> None:
         f"{module.where(node)} {node.name}"
         for module in product_modules()
         if not module.name.startswith("ottla.protocol.messages.")
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ClassDef)
         and BANNED_WORDS.search(node.name)
         and node.name not in ("ErrorInfo",)
@@ -154,7 +154,7 @@ def test_names_say_what_a_thing_is() -> None:
     abbreviated = [
         f"{module.where(node)} {node.id}"
         for module in product_modules()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Name) and node.id in BANNED_NAMES
     ]
 
@@ -205,7 +205,7 @@ def test_the_library_does_not_print() -> None:
     prints = [
         module.where(node)
         for module in product_modules()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("print", "breakpoint")
@@ -221,7 +221,7 @@ def test_tasks_go_through_the_supervisor() -> None:
         module.where(node)
         for module in product_modules()
         if not module.name.startswith(excused)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Attribute) and node.attr in ("create_task", "ensure_future")
     ]
 

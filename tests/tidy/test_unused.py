@@ -83,7 +83,7 @@ def _read_in(tree: ast.AST) -> Iterator[str]:
 
 
 def _defined_in(module: Module) -> Iterator[tuple[ast.AST, str]]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node, node.name
         elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,8 @@ class Module:
     path: Path
     text: str
     tree: ast.Module
+    # Every node of the tree: many tests look at all of them.
+    nodes: tuple[ast.AST, ...]
 
     @property
     def line_count(self) -> int:
@@ -33,7 +36,7 @@ class Module:
     @property
     def manual_line_count(self) -> int:
         """Lines of docstrings with sections (``Args:`` ...), which are the manual of a function."""
-        return sum(_manual_lines(node) for node in ast.walk(self.tree))
+        return sum(_manual_lines(node) for node in self.nodes)
 
     @property
     def folder(self) -> str:
@@ -66,21 +69,32 @@ def _load(path: Path, prefix: str) -> Module:
     relative = path.relative_to(ROOT).with_suffix("")
     parts = [part for part in relative.parts if part != "__init__"]
     name = ".".join([prefix, *parts] if prefix else parts)
-    return Module(name, path, text, ast.parse(text))
+    tree = ast.parse(text)
+    return Module(name, path, text, tree, tuple(ast.walk(tree)))
+
+
+def _load_all(paths: list[tuple[Path, str]]) -> list[Module]:
+    """The collector would look at the growing trees again and again, and free none."""
+    gc.disable()
+    try:
+        return [_load(path, prefix) for path, prefix in paths]
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @cache
 def product_modules() -> list[Module]:
     """Every file that is installed."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    own = [_load(path, "") for path in sorted((ROOT / "ottla").glob("*.py"))]
-    return own + [_load(path, "ottla") for path in paths]
+    own = [(path, "") for path in sorted((ROOT / "ottla").glob("*.py"))]
+    return _load_all(own + [(path, "ottla") for path in paths])
 
 
 @cache
 def modules_of_tests() -> list[Module]:
     """Every file under tests/."""
-    return [_load(path, "") for path in sorted((ROOT / "tests").rglob("*.py"))]
+    return _load_all([(path, "") for path in sorted((ROOT / "tests").rglob("*.py"))])
 
 
 @cache
@@ -97,14 +111,14 @@ def compiled_texts() -> dict[str, str]:
 
 def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method of the file."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
 
 def imported_names(module: Module) -> Iterator[tuple[ast.stmt, str]]:
     """Each import statement with the module it names (``from a import b`` gives ``a`` and a.b)."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node, alias.name
