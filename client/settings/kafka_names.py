@@ -103,8 +103,6 @@ WITHOUT_EFFECT = {
     "producer.type": "send() is asynchronous, and awaiting its delivery makes it synchronous",
 }
 
-SECURITY_PROTOCOLS = ("PLAINTEXT",)
-
 PARTITIONER_NAMES = {
     "DefaultPartitioner": "murmur2",
     "UniformStickyPartitioner": "sticky",

@@ -6,6 +6,7 @@ type; a test compares both. An error for an unknown name suggests the nearest on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, cast
 
@@ -19,6 +20,7 @@ from ottla.client.settings.config import (
     OffsetReset,
 )
 from ottla.client.settings.kafka_names import ALIASES
+from ottla.client.settings.security import security_from
 from ottla.client.settings.spelling import nearest, one_of
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from ottla.client.records.serializers import Deserializer, Serializer
     from ottla.protocol.ports import SocketOptions
     from ottla.wire.backoff import Backoff
+    from ottla.wire.security import ConnectionSecurity
 
 AnyConfig = TypeVar("AnyConfig", bound=ClientConfig)
 
@@ -47,6 +50,7 @@ class ClientSettings(TypedDict, total=False):
     reconnect_backoff: Backoff
     response_bytes_max: int
     socket: SocketOptions
+    security: ConnectionSecurity | Mapping[str, object]
     metadata_max_age_ms: float
     call_timeout_ms: float
     retry_backoff: Backoff
@@ -120,6 +124,9 @@ def configured(config: AnyConfig, settings: object) -> AnyConfig:
     if isinstance(isolation, str):
         one_of("isolation", isolation, ISOLATIONS)
         changes["isolation"] = ISOLATIONS[isolation]
+    security = changes.get("security")
+    if isinstance(security, Mapping):
+        changes["security"] = security_from(security)
     return replace(config, **changes)
 
 

@@ -18,10 +18,10 @@ from ottla.client.settings.kafka_names import (
     PARTITIONER_NAMES,
     RANGES,
     RESET_NAMES,
-    SECURITY_PROTOCOLS,
     SERIALIZERS,
     WITHOUT_EFFECT,
 )
+from ottla.client.settings.security import is_security, security_from
 from ottla.client.settings.spelling import one_of, suggestion
 from ottla.protocol.ports import SocketOptions
 from ottla.wire.backoff import Backoff
@@ -51,14 +51,18 @@ def fields_from(kind: type[Any], properties: Properties) -> dict[str, Any]:
     found: dict[str, Any] = {}
     origin: dict[str, str] = {}
     ends: dict[str, dict[str, int]] = {}
+    secured: dict[str, object] = {}
     for name, value in properties.items():
+        if is_security(name):
+            secured[name] = value
+            continue
         if name in RANGES and RANGES[name][0] in types:
             field, end = RANGES[name]
             ends.setdefault(field, {})[end] = _number(name, value)
             continue
         field = ALIASES.get(name, name.replace(".", "_"))
         if field not in types or name in RANGES:
-            _without_a_field(name, value, types)
+            _without_a_field(name, types)
             continue
         converted = _converted(name, field, types[field], value)
         if field in found and found[field] != converted:
@@ -66,15 +70,13 @@ def fields_from(kind: type[Any], properties: Properties) -> dict[str, Any]:
         found[field], origin[field] = converted, name
     for field, values in ends.items():
         found[field] = _range(field, values)
+    if secured:
+        found["security"] = security_from(secured)
     return found
 
 
-def _without_a_field(name: str, value: object, types: Mapping[str, str]) -> None:
+def _without_a_field(name: str, types: Mapping[str, str]) -> None:
     if name in ADDRESSES:
-        return
-    if name == "security.protocol":
-        if value not in SECURITY_PROTOCOLS:
-            raise ValueError(f"security.protocol {value!r} is not supported: only PLAINTEXT is")
         return
     if name in WITHOUT_EFFECT:
         text = f"{name} has no effect: {WITHOUT_EFFECT[name]}"

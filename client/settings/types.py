@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.ports import SocketOptions
 from ottla.wire.backoff import Backoff
+from ottla.wire.security import ConnectionSecurity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,6 +42,9 @@ KINDS: Mapping[str, SettingKind] = MappingProxyType(
         "tuple": SettingKind((tuple, list), "a tuple"),
         "Isolation": SettingKind((Enum,), "an Isolation"),
         "Backoff": SettingKind((Backoff,), "a Backoff"),
+        "ConnectionSecurity": SettingKind(
+            (ConnectionSecurity,), "a dict such as {'security.protocol': 'SSL'}"
+        ),
         "SocketOptions": SettingKind((SocketOptions,), "SocketOptions"),
     }
 )

@@ -150,7 +150,7 @@ def test_a_whole_file_of_a_java_consumer_is_understood() -> None:
         ({"linger.ms": "soon"}, "linger.ms is a whole number, not 'soon'"),
         ({"enable.idempotence": "yes"}, "enable.idempotence is true or false"),
         ({"acks": "1", "request.required.acks": "0"}, "are one setting, and differ"),
-        ({"security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
+        ({"security.protocol": "KERBEROS"}, "PLAINTEXT and SSL"),
         ({"value.serializer": "a.StringSerialiser"}, "did you mean 'StringSerializer'"),
     ],
 )

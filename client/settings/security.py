@@ -1,0 +1,114 @@
+"""Encryption and login of a client, from Kafka's names and librdkafka's.
+
+``security_from`` turns properties such as ``security.protocol`` and ``ssl.ca.location`` into what a
+connection needs. A keyword takes the same properties:
+``Producer("host:9093", security={"security.protocol": "SSL", "ssl.ca.location": "ca.pem"})``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from ottla.client.settings.spelling import suggestion
+from ottla.wire.security import PLAINTEXT, ConnectionSecurity
+from ottla.wire.tls.client_tls import FileTls
+from ottla.wire.tls.settings import tls_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROTOCOLS = ("PLAINTEXT", "SSL")
+WARNING_DEPTH = 5
+
+TLS_NAMES = frozenset(
+    {
+        "enable.ssl.certificate.verification",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+# Parts of Java's and librdkafka's machinery.
+WITHOUT_EFFECT = frozenset(
+    {
+        "ssl.curves.list",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.sigalgs.list",
+        "ssl.trustmanager.algorithm",
+    }
+)
+# Whoever sets these relies on a check or a key store that would silently be missing.
+UNSUPPORTED = frozenset(
+    {
+        "ssl.crl.location",
+        "ssl.engine.factory.class",
+        "ssl.engine.id",
+        "ssl.engine.location",
+        "ssl.providers",
+    }
+)
+
+
+def is_security(name: str) -> bool:
+    """Whether a property of that name belongs to ``security_from``."""
+    return name.startswith(("ssl.", "sasl.", "security.", "enable.ssl."))
+
+
+def security_from(properties: Mapping[str, object]) -> ConnectionSecurity:
+    """What these properties ask for; the files that they name are read when a connection is made.
+
+    Raises ValueError for an unknown name and for values that contradict each other."""
+    texts = {name: _text(value) for name, value in properties.items()}
+    protocol = (texts.pop("security.protocol", None) or PROTOCOLS[0]).strip().upper()
+    if protocol not in PROTOCOLS:
+        raise ValueError(
+            f"security.protocol {protocol!r} is not supported: {' and '.join(PROTOCOLS)} are"
+        )
+    for name in texts:
+        _check_name(name)
+    if protocol == "PLAINTEXT":
+        for name in sorted(texts):
+            _warn(f"{name} has no effect: security.protocol is PLAINTEXT")
+        return PLAINTEXT
+    return ConnectionSecurity(tls=FileTls(tls_settings(texts)))
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return None if value is None else str(value)
+
+
+def _check_name(name: str) -> None:
+    if name in UNSUPPORTED:
+        raise ValueError(f"{name} is not supported")
+    if name in WITHOUT_EFFECT:
+        _warn(f"{name} has no effect: OpenSSL's own choice counts")
+    elif name not in TLS_NAMES:
+        raise ValueError(f"no setting is called {name!r}{suggestion(name, TLS_NAMES)}")
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, WARNING_DEPTH)
