@@ -13,6 +13,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ports import Address, SocketOptions
 from ottla.wire.connection_config import ConnectionConfig
 from ottla.wire.negotiation import connect
+from ottla.wire.security import PLAINTEXT, ConnectionSecurity
 
 if TYPE_CHECKING:
     from ottla.broker.metadata.metadata import MetadataCache
@@ -36,12 +37,14 @@ class Peers:
         clock: Clock,
         metadata: MetadataCache,
         listener: str,
+        security: ConnectionSecurity = PLAINTEXT,
     ) -> None:
         self.node_id = node_id
         self._net = net
         self._clock = clock
         self._metadata = metadata
         self._listener = listener
+        self._security = security
 
     def address_of(self, node_id: int) -> Address:
         """Where brokers reach that broker. Raises KafkaError (BROKER_NOT_AVAILABLE)."""
@@ -61,6 +64,7 @@ class Peers:
             _CONFIG,
             client_id=f"{purpose}-{self.node_id}-to-{node_id}",
             request_timeout_ms=request_timeout_ms,
+            security=self._security,
         )
         return await connect(self._net, self._clock, self.address_of(node_id), config)
 

@@ -19,6 +19,7 @@ from ottla.protocol.errors import RemoteProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.network.strangers import Strangers
     from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
     from ottla.protocol.ports import Socket, Timer
 
@@ -46,6 +47,7 @@ class ConnectionHost(Protocol):
     received_bytes: int
     sent_bytes: int
     response_count: int
+    strangers: Strangers
 
     def respond(self, connection: AcceptedConnection) -> None:
         """A request is answered: call ``flush_answers`` of its connection soon."""
@@ -187,6 +189,9 @@ class AcceptedConnection:
             try:
                 frame_bytes = self._serve_complete_frames(intake.view)
             except RemoteProtocolError as error:
+                if not self.request_count:
+                    first = bytes(intake.view[intake.start : intake.start + 4])
+                    self._home.strangers.look(self.listener, self.client_host, first)
                 self.end(str(error))
         if self.blocked or self.is_scheduled:
             if intake.start == intake.end and not self.blocked & LANE:

@@ -17,9 +17,11 @@ from ottla.broker.network.connection import AcceptedConnection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.network.handshakes import Handshakes
     from ottla.broker.network.request import RequestOwner
     from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
     from ottla.protocol.ports import Socket, Timer
+    from ottla.wire.tls.tls_socket import TlsSocket
 
 logger = logging.getLogger("ottla.network")
 
@@ -32,7 +34,11 @@ class Processor:
     """``on_closed`` is told the listener and the host of each connection that has gone."""
 
     def __init__(
-        self, name: str, surroundings: ConnectionParts, on_closed: Callable[[str, str], object]
+        self,
+        name: str,
+        surroundings: ConnectionParts,
+        on_closed: Callable[[str, str], object],
+        handshakes: Handshakes,
     ) -> None:
         self.name = name
         self.connections: dict[AcceptedConnection, None] = {}
@@ -42,8 +48,11 @@ class Processor:
         self.sent_bytes = 0
         self._surroundings = surroundings
         self._on_closed = on_closed
+        self._handshakes = handshakes
+        self.strangers = handshakes.strangers
         self._loop = asyncio.get_running_loop()
-        self._new_connections: deque[tuple[Socket, ListenerParts]] = deque()
+        # With the principal of those whose handshake is over.
+        self._new_connections: deque[tuple[Socket, ListenerParts, str]] = deque()
         self._answered: list[AcceptedConnection] = []
         self._scheduled: list[AcceptedConnection] = []
         # Inside an event the answers are looked at when it ends; outside of one a callback is
@@ -82,7 +91,7 @@ class Processor:
 
     def assign(self, socket: Socket, entrance: ListenerParts) -> None:
         """Take a connection that the acceptor has accepted."""
-        self._new_connections.append((socket, entrance))
+        self._new_connections.append((socket, entrance, ""))
         self._wake()
 
     def respond(self, connection: AcceptedConnection) -> None:
@@ -120,7 +129,7 @@ class Processor:
         """Start no more requests; each connection closes when its answers have left."""
         self._is_stopping = True
         while self._new_connections:
-            socket, entrance = self._new_connections.popleft()
+            socket, entrance, _ = self._new_connections.popleft()
             socket.close()
             self._on_closed(entrance.spec.name, socket.peer.host)
         for connection in list(self.connections):
@@ -184,7 +193,10 @@ class Processor:
 
     def _configure_new_connections(self) -> None:
         while self._new_connections:
-            socket, entrance = self._new_connections.popleft()
+            socket, entrance, principal = self._new_connections.popleft()
+            if entrance.spec.tls is not None and not principal:
+                self._handshakes.begin(socket, entrance, partial(self._secured, socket, entrance))
+                continue
             self.accepted_count += 1
             name = f"{socket.local}-{socket.peer}-{self.name}.{self.accepted_count}"
             try:
@@ -195,8 +207,22 @@ class Processor:
                 socket.close()
                 self._on_closed(entrance.spec.name, socket.peer.host)
                 continue
+            if principal and entrance.spec.login is None:
+                connection.principal = principal
             self.connections[connection] = None
             self._step(connection, connection.serve)
+
+    def _secured(
+        self, accepted: Socket, entrance: ListenerParts, secure: TlsSocket | None, principal: str
+    ) -> None:
+        """A handshake has ended."""
+        if secure is not None and not self._is_stopping:
+            self._new_connections.append((secure, entrance, principal))
+            self._wake()
+            return
+        if secure is not None:
+            secure.close()
+        self._on_closed(entrance.spec.name, accepted.peer.host)
 
     def _process_answers(self) -> None:
         """Send what is answered. Closing a connection may answer requests of others: go on until

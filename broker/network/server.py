@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.network.acceptor import Acceptor
 from ottla.broker.network.buffers import BufferPool, ByteBudget
 from ottla.broker.network.channel import Handler, RequestChannel
+from ottla.broker.network.handshakes import Handshakes, Inline
 from ottla.broker.network.processor import Processor
 from ottla.broker.network.settings import NetworkSettings
 from ottla.broker.network.status import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ottla.broker.network.channel import Supervisor
     from ottla.broker.network.settings import ListenerSpec
     from ottla.broker.quotas.connections import ConnectionLimits
-    from ottla.protocol.ports import Address, Clock, Listener, Net
+    from ottla.protocol.ports import Address, Clock, Listener, Net, Offload
 
 
 class NetworkServer:
@@ -43,6 +44,7 @@ class NetworkServer:
         tasks: Supervisor,
         dispatch: Dispatch,
         settings: NetworkSettings | None = None,
+        offload: Offload | None = None,
     ) -> None:
         settings = settings or NetworkSettings()
         assert settings.processors > 0
@@ -53,8 +55,9 @@ class NetworkServer:
         self._settings = settings
         self._budget = ByteBudget(settings.queued_request_bytes_max)
         surroundings = ConnectionParts(settings, clock, BufferPool(), self._budget)
+        self.handshakes = Handshakes(clock, tasks, offload or Inline())
         self._processors = [
-            Processor(f"processor-{number}", surroundings, self._on_closed)
+            Processor(f"processor-{number}", surroundings, self._on_closed, self.handshakes)
             for number in range(settings.processors)
         ]
         self._acceptor = Acceptor(surroundings, self._processors)
@@ -111,6 +114,7 @@ class NetworkServer:
         self.stop_accepting()
         for processor in self._processors:
             processor.stop("the broker is stopping")
+        self.handshakes.close()
         if drain_ms > 0 and self.connection_count:
             drained = self._drained = asyncio.get_running_loop().create_future()
             timer = self._clock.call_at(self._clock.now_ms() + drain_ms, self._give_up_draining)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.broker.network.transport import PlaintextTransport
 from ottla.broker.quotas.connections import ConnectionLimits
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.network.transport import ConnectionTransport
     from ottla.protocol.frames import Framing
     from ottla.protocol.ports import Address, Socket
+    from ottla.wire.tls.session import TlsSession
 
 # Kafka's default of socket.send.buffer.bytes. It is also what keeps sendfile fast: with more
 # queued unread in the kernel, sender and receiver fight over the same pages.
@@ -46,6 +47,16 @@ class NetworkSettings:
     unsent_bytes_max: int = 1024 * 1024
 
 
+class ServerTls(Protocol):
+    """TLS of one listener, as the network knows it."""
+
+    def session(self) -> TlsSession:
+        """A new session with a client."""
+
+    def principal_of(self, session: TlsSession) -> str:
+        """Who the client is after the handshake. Raises TlsError."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListenerSpec:
     """One listener: where it listens, how it cuts requests, how bytes leave."""
@@ -66,3 +77,5 @@ class ListenerSpec:
     # Stands before the request channel until a connection is authenticated: gets the connection and
     # its ``ListenerParts``, gives the parts to begin with.
     login: Callable[[Any, Any], Any] | None = None
+    # Encrypts; None for plaintext. The transport is a BufferedTransport then.
+    tls: ServerTls | None = None

@@ -28,6 +28,7 @@ from ottla.broker.server.stores import CannotStart as CannotStart
 from ottla.coordinator.configs.broker_configs import for_embedded_store
 from ottla.coordinator.store.store import StoreError
 from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.wire.tls.settings import BadTls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +114,7 @@ class Broker:
 
     async def _start(self) -> None:
         self.pages.listen()
+        self._load_certificates()
         lifecycle = await self._join()
         acls = self.parts.authorization.acls
         if acls is not None:
@@ -133,6 +135,12 @@ class Broker:
         self.state.is_serving = True
         self.gate.open()
         logger.info("broker %d serves at %s", self.node_id, self.address)
+
+    def _load_certificates(self) -> None:
+        try:
+            self.parts.tls.load()
+        except BadTls as error:
+            raise CannotStart(str(error)) from error
 
     async def _join(self) -> Lifecycle:
         store, tasks = self._store, self.parts.shared.tasks
@@ -166,7 +174,7 @@ class Broker:
         return logs
 
     def _bind(self, network: NetworkServer) -> None:
-        specs = listener_specs(self.config, self.parts.logins)
+        specs = listener_specs(self.config, self.parts.tls, self.parts.logins)
         try:
             self.addresses = network.bind(specs)
         except OSError as error:
@@ -204,6 +212,7 @@ class Broker:
         parts, chores = self.parts, self.parts.shared.chores
         parts.housekeeping.start()
         chores.spawn("isr check", parts.isr_writer.run())
+        chores.spawn("certificates", parts.tls.run())
         chores.spawn("room reports", parts.full_disk_reports.run(logs))
         parts.moves.start()
         if self.config.log_cleaner_enable:

@@ -17,6 +17,7 @@ from ottla.protocol.ports import Address, SocketOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ottla.broker.security.listener_tls import BrokerTls
     from ottla.broker.security.logins import Logins
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.configs.configs import ConfigSources
@@ -70,7 +71,9 @@ def _overrides(sources: ConfigSources, static: Mapping[str, int]) -> Mapping[str
         return static
 
 
-def listener_specs(config: BrokerConfig, logins: Logins | None) -> list[ListenerSpec]:
+def listener_specs(
+    config: BrokerConfig, tls: BrokerTls, logins: Logins | None
+) -> list[ListenerSpec]:
     """One for each of ``listeners``; without logins all of them are open."""
     options = SocketOptions(
         send_buffer_bytes=config.socket_send_buffer_bytes,
@@ -86,7 +89,8 @@ def listener_specs(config: BrokerConfig, logins: Logins | None) -> list[Listener
             Address(endpoint.host, endpoint.port),
             framing=KafkaFraming(config.socket_request_max_bytes),
             options=options,
-            transport=transport,
+            transport=transport if tls.of(endpoint.listener) is None else BufferedTransport,
+            tls=tls.of(endpoint.listener),
             is_exempt=endpoint.listener == exempt,
             login=None
             if logins is None

@@ -35,6 +35,7 @@ from ottla.broker.partitions.throttles import ReplicationThrottles
 from ottla.broker.security.audit import Audit
 from ottla.broker.security.audit_file import audit_sink
 from ottla.broker.security.credentials import Credentials
+from ottla.broker.security.listener_tls import BrokerTls
 from ottla.broker.security.logins import Logins
 from ottla.broker.server.coordinators import BrokerCoordinators, build_coordinators
 from ottla.coordinator.configs.config_changes import check_topic_configs
@@ -66,6 +67,7 @@ class BrokerParts(NamedTuple):
     configs: ConfigWatch
     features: FinalizedFeatures
     receiver: ControlReceiver
+    tls: BrokerTls
     peers: Peers
     logins: Logins
     producer_ids: ProducerIds
@@ -96,7 +98,9 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     flushes = Flushes(tasks)
     configs = ConfigWatch(metadata, clock, tasks)
     receiver = ControlReceiver(metadata, partitions, configs, tasks)
-    peers = Peers(node_id, ports.net, clock, metadata, config.inter_broker_listener_name)
+    tls = BrokerTls(config, lambda: settings.sources, clock)
+    inner = config.inter_broker_listener_name
+    peers = Peers(node_id, ports.net, clock, metadata, inner, tls.security)
     producer_ids = ProducerIds(node_id, shared.session)
     channel = WireChannel(peers, metadata, receiver)
     parts = BrokerParts(
@@ -112,6 +116,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         configs=configs,
         features=FinalizedFeatures(node_id, metadata, clock, tasks),
         receiver=receiver,
+        tls=tls,
         peers=peers,
         logins=_build_logins(shared, configs),
         producer_ids=producer_ids,

@@ -58,7 +58,12 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
     services = _build_services(parts, admin)
     dispatcher = Dispatcher(services, TABLE, shared.tasks)
     network = NetworkServer(
-        ports.net, clock, shared.tasks, gate.guard(dispatcher.dispatch), network_settings(config)
+        ports.net,
+        clock,
+        shared.tasks,
+        gate.guard(dispatcher.dispatch),
+        network_settings(config),
+        ports.offload,
     )
     network.limit_ips(services.quotas.connection_rate)
     shared.metadata.subscribe(_limits_follower(network, config, parts.settings))

@@ -57,7 +57,7 @@ WITHOUT_EFFECT = frozenset(
         "ssl.trustmanager.algorithm",
     }
 )
-# Whoever sets these relies on a check or a key store that would silently be missing.
+# An application that sets these relies on a check or a key store that would be missing.
 UNSUPPORTED = frozenset(
     {
         "ssl.crl.location",

@@ -196,7 +196,12 @@ _PLAIN_FIELDS = tuple(
 # The settings of plugins, which a broker passes on without knowing them.
 _PLUGIN_PREFIXES = ("rlmm.config.", "rsm.config.")
 # What is looked up for each listener.
-_PER_LISTENER = ("sasl.", "connections.max.reauth.ms", "connection.failed.authentication.delay.ms")
+_PER_LISTENER = (
+    "sasl.",
+    "ssl.",
+    "connections.max.reauth.ms",
+    "connection.failed.authentication.delay.ms",
+)
 # Features that Ottla does not have: a broker must refuse to start rather than seem to have them.
 _NEVER_TRUE = (
     "remote.log.storage.system.enable",

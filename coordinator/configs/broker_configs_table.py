@@ -587,31 +587,31 @@ ssl.allow.dn.changes | bool | false | - | read-only | no
     Whether a new certificate may have another name.
 ssl.allow.san.changes | bool | false | - | read-only | no
     Whether a new certificate may have other alternative names.
-ssl.cipher.suites | list | "" | - | per-broker | no
+ssl.cipher.suites | list | "" | - | per-broker | yes
     TLS cipher suites that are allowed.
-ssl.client.auth | string | none | {required, requested, none} | per-broker | no
+ssl.client.auth | string | none | {required, requested, none} | per-broker | yes
     Whether clients must show a certificate.
-ssl.enabled.protocols | list | TLSv1.2,TLSv1.3 | - | per-broker | no
+ssl.enabled.protocols | list | TLSv1.2,TLSv1.3 | - | per-broker | yes
     TLS versions that are allowed.
-ssl.endpoint.identification.algorithm | string | https | - | per-broker | no
+ssl.endpoint.identification.algorithm | string | https | - | per-broker | yes
     How a server's name is checked against its certificate.
 ssl.engine.factory.class | class | null | - | per-broker | no
     Java class that makes TLS engines.
-ssl.key.password | password | null | - | per-broker | no
+ssl.key.password | password | null | - | per-broker | yes
     Password of the private key.
 ssl.keymanager.algorithm | string | SunX509 | - | per-broker | no
     Java's key manager algorithm.
-ssl.keystore.certificate.chain | password | null | - | per-broker | no
+ssl.keystore.certificate.chain | password | null | - | per-broker | yes
     Certificate chain in PEM form.
-ssl.keystore.key | password | null | - | per-broker | no
+ssl.keystore.key | password | null | - | per-broker | yes
     Private key in PEM form.
-ssl.keystore.location | string | null | - | per-broker | no
+ssl.keystore.location | string | null | - | per-broker | yes
     File with key and certificates.
-ssl.keystore.password | password | null | - | per-broker | no
+ssl.keystore.password | password | null | - | per-broker | yes
     Password of that file.
-ssl.keystore.type | string | JKS | - | per-broker | no
+ssl.keystore.type | string | JKS | - | per-broker | yes
     Format of that file.
-ssl.principal.mapping.rules | string | DEFAULT | - | read-only | no
+ssl.principal.mapping.rules | string | DEFAULT | - | read-only | yes
     Rules that make user names of certificate names.
 ssl.protocol | string | TLSv1.3 | - | per-broker | no
     TLS version to start from.
@@ -621,13 +621,13 @@ ssl.secure.random.implementation | string | null | - | per-broker | no
     Java's name of the random source for TLS.
 ssl.trustmanager.algorithm | string | PKIX | - | per-broker | no
     Java's trust manager algorithm.
-ssl.truststore.certificates | password | null | - | per-broker | no
+ssl.truststore.certificates | password | null | - | per-broker | yes
     Trusted certificates in PEM form.
-ssl.truststore.location | string | null | - | per-broker | no
+ssl.truststore.location | string | null | - | per-broker | yes
     File with trusted certificates.
-ssl.truststore.password | password | null | - | per-broker | no
+ssl.truststore.password | password | null | - | per-broker | yes
     Password of that file.
-ssl.truststore.type | string | JKS | - | per-broker | no
+ssl.truststore.type | string | JKS | - | per-broker | yes
     Format of that file.
 super.users | string | "" | principals | read-only | yes
     Principals that may do everything, such as User:admin;User:CN=broker-1,O=Example.

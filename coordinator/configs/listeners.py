@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"([^:/\s]+)://(?:\[([0-9a-fA-F:.%\w]*)\]|([\w.%-]*)):([0-9]+)", re.ASCII)
 _PORT_MAX = 65535
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# What the network can do. A listener that wants more must not come up with less.
-SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 _EVERYWHERE = ("0.0.0.0", "::")
 THIS_MACHINE = "127.0.0.1"
 
@@ -100,8 +98,6 @@ def _parse_addresses(
             raise BadValue(
                 f"listener.security.protocol.map does not say what the listener {name} speaks"
             )
-        if protocol not in SUPPORTED_PROTOCOLS:
-            raise BadValue(f"the listener {name} wants {protocol}, which is not supported yet")
         found[name] = Endpoint(name, match[2] or match[3] or "", int(match[4]), protocol)
     return tuple(found.values())
 

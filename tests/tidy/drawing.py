@@ -174,6 +174,7 @@ SURFACES = {
         "pool",
         "real",
         "requests",
+        "security",
         "signals",
     }
 }

@@ -39,6 +39,7 @@ READ_ELSEWHERE = {
     "ottla.coordinator.store.zookeeper_client": {"dispatch_callback", "_send_ping", "daemon"},
     # Options that ``ssl``, RE2 and ``socketserver`` read.
     "ottla.coordinator.store.zookeeper_tls": {"check_hostname"},
+    "ottla.broker.security.principals": {"log_errors"},
     "ottla.wire.tls.contexts": {
         "check_hostname",
         "maximum_version",

@@ -57,8 +57,8 @@ class FileTls:
         if directory is not None and os.path.isdir(directory):
             # As with librdkafka: certificates under their hashed names.
             without = self.settings._replace(trusted=self.settings.trusted._replace(path=None))
-            return material_of(without, _read)._replace(trusted_directory=directory)
-        return material_of(self.settings, _read)
+            return material_of(without, read_file)._replace(trusted_directory=directory)
+        return material_of(self.settings, read_file)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FileTls) and other.settings == self.settings
@@ -73,7 +73,8 @@ class FileTls:
         return f"FileTls({self.settings!r})"
 
 
-def _read(path: str) -> bytes:
+def read_file(path: str) -> bytes:
+    """The whole content. Raises OSError."""
     with open(path, "rb") as file:
         return file.read()
 

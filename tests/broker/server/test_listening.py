@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.broker.security.listener_tls import BrokerTls
 from ottla.broker.server.in_process import BrokersInProcess
 from ottla.broker.server.listening import listener_specs
 from ottla.broker.system.memory_disk import MemoryDisk
@@ -32,6 +33,7 @@ from tests.support.raw_client import RawClient
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from ottla.broker.network.settings import ListenerSpec
     from ottla.broker.server.broker import Broker
     from ottla.protocol.ports import Address
 
@@ -186,10 +188,14 @@ async def test_a_leader_without_the_listener_is_told_from_one_that_is_dead(
     assert [node.node_id for node in answer.brokers] == [1]
 
 
+def _specs(settings: dict[str, str]) -> list[ListenerSpec]:
+    config = parse_broker_config(settings).config
+    return listener_specs(config, BrokerTls(config, lambda: config.sources, RealClock()), None)
+
+
 def test_the_listener_of_brokers_is_exempt_from_limits_where_it_is_their_own() -> None:
     """Clients that use up max.connections must not break the cluster apart (N-07)."""
-    both = listener_specs(parse_broker_config(TWO).config, None)
-    single = listener_specs(parse_broker_config({}).config, None)
+    both, single = _specs(TWO), _specs({})
 
     assert {spec.name: spec.is_exempt for spec in both} == {"INSIDE": True, "OUTSIDE": False}
     assert [spec.is_exempt for spec in single] == [False]

@@ -108,7 +108,6 @@ def test_the_listener_among_brokers_is_found(
         (_texts("PLAINTEXT://h:1,plaintext://h:2"), "twice"),
         (_texts("PLAINTEXT://h:1,IN://h:1"), "h:1"),
         (_texts("OTHER://h:1"), "OTHER"),
-        (_texts("SSL://h:1"), "not supported"),
         (_texts(LOCAL, "IN://h:1"), "advertised.listeners names IN"),
         (_texts("PLAINTEXT://0.0.0.0:9092"), "advertised.listeners"),
         (_texts(LOCAL, "PLAINTEXT://0.0.0.0:9092"), "advertised.listeners"),
