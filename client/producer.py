@@ -9,6 +9,7 @@ retry stores a record twice or out of order.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from typing import TYPE_CHECKING, Generic, Self, Unpack
 
 from ottla.client.cluster.cluster import ClusterClient
@@ -186,7 +187,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         finally:
             sender.accumulator.flushing -= 1
 
-    async def partitions_of(self, topic: str) -> int:
+    async def partition_count(self, topic: str) -> int:
         """Count the partitions of a topic, from metadata no older than ``metadata_max_age_ms``.
 
         Args:
@@ -204,6 +205,25 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
             # While nothing is sent, no other call refreshes the metadata.
             view = await self._grown(view)
         return view.partition_count
+
+    async def partitions_of(self, topic: str) -> int:
+        """Deprecated: call ``partition_count``; a consumer's ``partitions_of`` returns a list.
+
+        Args:
+            topic: The topic's name.
+
+        Returns:
+            The number of partitions.
+
+        Raises:
+            RequestRefused: The topic does not exist.
+        """
+        warnings.warn(
+            "Producer.partitions_of is called partition_count now",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return await self.partition_count(topic)
 
     async def send(
         self,

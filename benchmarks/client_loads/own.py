@@ -26,7 +26,7 @@ def produce_records(orders: Orders) -> Watch:
     async def work() -> Watch:
         value, topic = orders.value, orders.topic
         async with Producer(orders.address) as producer:
-            await producer.partitions_of(topic)
+            await producer.partition_count(topic)
             watch = Watch()
             for _ in range(orders.count):
                 await producer.send(topic, value)
@@ -51,7 +51,7 @@ def produce_arrow(orders: Orders) -> Watch:
 def _produce(orders: Orders, records: Any) -> Watch:
     async def work() -> Watch:
         async with Producer(orders.address) as producer:
-            await producer.partitions_of(orders.topic)
+            await producer.partition_count(orders.topic)
             watch = Watch()
             for _ in range(orders.count // RECORDS_PER_CALL):
                 await producer.send_batch(orders.topic, records)

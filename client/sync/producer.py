@@ -245,8 +245,22 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         It raises nothing for a failed record: the record's own ``Delivery`` raises."""
         self._run(self._inner.flush())
 
-    def partitions_of(self, topic: str) -> int:
+    def partition_count(self, topic: str) -> int:
         """Count the partitions of a topic, from metadata no older than ``metadata_max_age_ms``.
+
+        Args:
+            topic: The topic's name.
+
+        Returns:
+            The number of partitions.
+
+        Raises:
+            RequestRefused: The topic does not exist.
+        """
+        return self._run(self._inner.partition_count(topic))
+
+    def partitions_of(self, topic: str) -> int:
+        """Deprecated: call ``partition_count``; a consumer's ``partitions_of`` returns a list.
 
         Args:
             topic: The topic's name.

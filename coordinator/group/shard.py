@@ -20,6 +20,7 @@ from ottla.coordinator.group.group_table import GroupTable
 from ottla.coordinator.group.offsets.expiry import EXAMINED_PER_SLICE_MAX, OffsetExpiry
 from ottla.coordinator.group.offsets.offsets import OffsetTable
 from ottla.coordinator.group.overview import GroupOverview
+from ottla.coordinator.shard import CoordinatorShard
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
         Moment,
         RequestOrigin,
         Ticket,
-        Token,
         Writer,
     )
     from ottla.coordinator.group.common.membership import Groups
@@ -57,10 +57,12 @@ _EXPIRY = ("", "expiry")
 _TOPICS = ("", "topics")
 
 
-class GroupShard:
+class GroupShard(CoordinatorShard["Effects"]):
     """Created empty when a broker begins to lead a partition, loaded by ``replay``, dropped when
     its leader epoch ends. ``image`` returns the cluster's newest metadata. Every call returns the
     effects to execute, in order; the shard executes none itself."""
+
+    scope: GroupScope
 
     def __init__(self, scope: GroupScope, image: Callable[[], MetadataImage]) -> None:
         self.scope = scope
@@ -130,22 +132,7 @@ class GroupShard:
         self._handlers[type(request)](request, caller, ticket)
         return self.scope.outbox.take()
 
-    def committed(self, token: Token, moment: Moment) -> Effects:
-        """The high watermark has passed the records of that append."""
-        self.scope.moment = moment
-        self.scope.outbox.committed(token)
-        return self.scope.outbox.take()
-
-    def failed(self, token: Token, error: ErrorCode, moment: Moment) -> Effects:
-        """The records of that append were not written, or may be lost."""
-        self.scope.moment = moment
-        self.scope.outbox.failed(token, error)
-        return self.scope.outbox.take()
-
-    def overdue(self, token: Token, moment: Moment) -> Effects:
-        """The outcome of that append is unknown, and the requests waiting for it time out."""
-        self.scope.moment = moment
-        self.scope.outbox.overdue(token)
+    def _take(self) -> Effects:
         return self.scope.outbox.take()
 
     def next_deadline_ms(self) -> float | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.effects import NOBODY
+from ottla.coordinator.shard import CoordinatorShard
 from ottla.coordinator.transaction.adding import Adding
 from ottla.coordinator.transaction.completing import Completing
 from ottla.coordinator.transaction.ending import Ending
@@ -44,11 +45,13 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.list_transactions import TransactionState as Listed
 
 
-class TransactionShard:
+class TransactionShard(CoordinatorShard["TransactionEffects"]):
     """Created empty when a broker begins to lead a partition, loaded by ``replay``, dropped when
     its leader epoch ends (hazard T-21).
 
     Every call returns the effects to execute, in order; the shard executes none itself."""
+
+    scope: TransactionScope
 
     def __init__(self, settings: TransactionSettings) -> None:
         self.scope = TransactionScope(settings)
@@ -121,22 +124,7 @@ class TransactionShard:
         self._handlers[type(request)](request, caller, ticket)
         return self.scope.outbox.take_all()
 
-    def committed(self, token: Token, moment: Moment) -> TransactionEffects:
-        """The high watermark has passed the records of that append."""
-        self.scope.moment = moment
-        self.scope.outbox.committed(token)
-        return self.scope.outbox.take_all()
-
-    def failed(self, token: Token, error: ErrorCode, moment: Moment) -> TransactionEffects:
-        """The records of that append were not written, or may be lost."""
-        self.scope.moment = moment
-        self.scope.outbox.failed(token, error)
-        return self.scope.outbox.take_all()
-
-    def overdue(self, token: Token, moment: Moment) -> TransactionEffects:
-        """The outcome of that append is unknown, and the requests waiting for it time out."""
-        self.scope.moment = moment
-        self.scope.outbox.overdue(token)
+    def _take(self) -> TransactionEffects:
         return self.scope.outbox.take_all()
 
     def drawn(

@@ -105,7 +105,7 @@ async def test_partitions_that_are_added_are_written_to(one: ottla.Cluster) -> N
         await (await producer.send(where.topic, b"x"))
         await admin.create_partitions(where.topic, 3)
         async with asyncio.timeout(PATIENCE_S):
-            while await producer.partitions_of(where.topic) < 3:
+            while await producer.partition_count(where.topic) < 3:
                 await (await producer.send(where.topic, b"x", partition=0))
         delivered = await (await producer.send(where.topic, b"y", partition=2))
 

@@ -183,7 +183,7 @@ async def test_a_batch_leaves_when_it_is_old_or_full(quiet: ottla.Cluster) -> No
     async with ottla.Producer(
         quiet.bootstrap_servers, environment=net.environment(), linger_ms=3_000, batch_bytes=2_000
     ) as producer:
-        await producer.partitions_of(where.topic)
+        await producer.partition_count(where.topic)
         # The first batch of an idempotent partition goes alone.
         await (await producer.send(where.topic, b"first"))
         net.sent.clear()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.coordinating.internal_topics import flaw_of_all
 from ottla.broker.handlers.broker_loggers import (
@@ -31,7 +31,7 @@ from ottla.protocol.messages import alter_configs, describe_configs, incremental
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
@@ -51,6 +51,7 @@ _KIND_OF_TARGET = {
 }
 
 _Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
+_Result = TypeVar("_Result")
 
 
 class _Wanted(NamedTuple):
@@ -185,37 +186,49 @@ def _refuse_repetitions(resources: Sequence[_Resource]) -> list[str | None]:
     return found
 
 
-async def alter(
-    services: Services, context: RequestContext, request: alter_configs.AlterConfigsRequest
-) -> alter_configs.AlterConfigsResponse:
-    """Replace all that is set for each resource."""
-    response = alter_configs.AlterConfigsResponse()
-    repetitions = _refuse_repetitions(request.resources)
-    for resource, repetition in zip(request.resources, repetitions, strict=True):
-        wanted = {config.name: config.value for config in resource.configs}
-
-        def replaced(
-            target: ConfigTarget,
-            _current: Mapping[str, str],
-            wanted: dict[str, str | None] = wanted,
-        ) -> dict[str, str]:
-            return services.settings.replaced(target, wanted)
-
-        error, text = await _change(
-            services,
-            context,
-            _Wanted(resource, repetition, request.validate_only),
-            replaced,
-        )
-        response.responses.append(
-            alter_configs.AlterConfigsResourceResponse(
+async def _each(
+    resources: Sequence[_Resource],
+    make_result: Callable[..., _Result],
+    change: Callable[[_Wanted], Awaitable[tuple[ErrorCode, str | None]]],
+    *,
+    validate_only: bool,
+) -> list[_Result]:
+    """Change the resources one after the other; return the result of each."""
+    results = []
+    for resource, repetition in zip(resources, _refuse_repetitions(resources), strict=True):
+        error, text = await change(_Wanted(resource, repetition, validate_only))
+        results.append(
+            make_result(
                 error_code=error,
                 error_message=text,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
         )
-    return response
+    return results
+
+
+async def alter(
+    services: Services, context: RequestContext, request: alter_configs.AlterConfigsRequest
+) -> alter_configs.AlterConfigsResponse:
+    """Replace all that is set for each resource."""
+
+    async def change(wanted: _Wanted) -> tuple[ErrorCode, str | None]:
+        configs = {config.name: config.value for config in wanted.resource.configs}
+        return await _change(
+            services,
+            context,
+            wanted,
+            lambda target, _current: services.settings.replaced(target, configs),
+        )
+
+    results = await _each(
+        request.resources,
+        alter_configs.AlterConfigsResourceResponse,
+        change,
+        validate_only=request.validate_only,
+    )
+    return alter_configs.AlterConfigsResponse(responses=results)
 
 
 async def incremental_alter(
@@ -224,35 +237,30 @@ async def incremental_alter(
     request: incremental_alter_configs.IncrementalAlterConfigsRequest,
 ) -> incremental_alter_configs.IncrementalAlterConfigsResponse:
     """Set, delete, append to or subtract from single settings of each resource."""
-    response = incremental_alter_configs.IncrementalAlterConfigsResponse()
-    repetitions = _refuse_repetitions(request.resources)
-    for resource, repetition in zip(request.resources, repetitions, strict=True):
+
+    async def change(wanted: _Wanted) -> tuple[ErrorCode, str | None]:
+        resource = wanted.resource
+        assert isinstance(resource, incremental_alter_configs.AlterConfigsResource)
+        if resource.resource_type == LOGGER_RESOURCE and wanted.repetition is None:
+            return _change_loggers(services, context, resource, request.validate_only)
         changes = [
             ConfigAlteration(config.name, config.config_operation, config.value)
             for config in resource.configs
         ]
-
-        def changed(
-            target: ConfigTarget,
-            current: Mapping[str, str],
-            changes: list[ConfigAlteration] = changes,
-        ) -> dict[str, str]:
-            return services.settings.changed(target, current, changes)
-
-        wanted = _Wanted(resource, repetition, request.validate_only)
-        if resource.resource_type == LOGGER_RESOURCE and repetition is None:
-            error, text = _change_loggers(services, context, resource, request.validate_only)
-        else:
-            error, text = await _change(services, context, wanted, changed)
-        response.responses.append(
-            incremental_alter_configs.AlterConfigsResourceResponse(
-                error_code=error,
-                error_message=text,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
+        return await _change(
+            services,
+            context,
+            wanted,
+            lambda target, current: services.settings.changed(target, current, changes),
         )
-    return response
+
+    results = await _each(
+        request.resources,
+        incremental_alter_configs.AlterConfigsResourceResponse,
+        change,
+        validate_only=request.validate_only,
+    )
+    return incremental_alter_configs.IncrementalAlterConfigsResponse(responses=results)
 
 
 def _change_loggers(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.admin import Admin
 from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.cli.admin_verbs import AdminVerbs, run_admin_verb
 from ottla.client.cli.cluster.changes import changes_of
 from ottla.client.cli.cluster.describe import describe
 from ottla.client.cli.cluster.trim import trim
 from ottla.client.cli.output import json_document, table, write
-from ottla.client.cli.run import CommandError, run, sentence
-from ottla.client.cli.settings import command_config
+from ottla.client.cli.run import CommandError, sentence
 from ottla.client.cluster.config_requests import ResourceType
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.errors import RequestRefused
@@ -20,34 +19,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from ottla.client.admin import Admin
     from ottla.client.cluster.metadata import TopicView
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    return run(perform, arguments)
-
-
-async def perform(arguments: argparse.Namespace) -> int:
-    """Run the verb."""
-    async with Admin(arguments.bootstrap, command_config()) as admin:
-        match arguments.verb:
-            case "create":
-                return await create_topics(admin, arguments)
-            case "list":
-                return await list_topics(admin, arguments)
-            case "describe":
-                return await describe(admin, arguments)
-            case "delete":
-                return await delete_topics(admin, arguments)
-            case "trim":
-                return await trim(admin, arguments)
-            case "add-partitions":
-                return await add_partitions(admin, arguments)
-            case "alter-config":
-                return await alter_configs(admin, arguments)
-        assert arguments.verb == "alter"
-        return await alter_topic(admin, arguments)
+    return run_admin_verb(VERBS, arguments)
 
 
 async def create_topics(admin: Admin, arguments: argparse.Namespace) -> int:
@@ -196,3 +174,15 @@ async def each_of(
         except RequestRefused as error:
             outcomes[topic] = sentence(error)
     return outcomes
+
+
+VERBS: AdminVerbs = {
+    "create": create_topics,
+    "list": list_topics,
+    "describe": describe,
+    "delete": delete_topics,
+    "trim": trim,
+    "add-partitions": add_partitions,
+    "alter-config": alter_configs,
+    "alter": alter_topic,
+}

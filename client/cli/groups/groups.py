@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.admin import Admin
+from ottla.client.cli.admin_verbs import AdminVerbs, run_admin_verb
 from ottla.client.cli.groups.group_moves import (
     HOW_TO_FREE,
     partitions_of_group,
@@ -13,38 +13,19 @@ from ottla.client.cli.groups.group_moves import (
 )
 from ottla.client.cli.groups.group_text import describe, explain
 from ottla.client.cli.output import json_document, table, write
-from ottla.client.cli.run import CommandError, run, sentence
-from ottla.client.cli.settings import command_config
+from ottla.client.cli.run import CommandError, sentence
 from ottla.client.group.requests import GroupRefused
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     import argparse
 
+    from ottla.client.admin import Admin
+
 
 def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    return run(perform, arguments)
-
-
-async def perform(arguments: argparse.Namespace) -> int:
-    """Run the verb."""
-    async with Admin(arguments.bootstrap, command_config()) as admin:
-        match arguments.verb:
-            case "list":
-                return await list_groups(admin, arguments)
-            case "describe":
-                return await describe(admin, arguments)
-            case "explain":
-                return await explain(admin, arguments)
-            case "delete":
-                return await delete_groups(admin, arguments)
-            case "reset-offsets":
-                return await reset_offsets(admin, arguments)
-            case "seek":
-                return await seek(admin, arguments)
-        assert arguments.verb == "delete-offsets"
-        return await delete_offsets(admin, arguments)
+    return run_admin_verb(VERBS, arguments)
 
 
 async def list_groups(admin: Admin, arguments: argparse.Namespace) -> int:
@@ -129,3 +110,14 @@ async def delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
             failure = sentence(refused)
         rows.append({"topic": where.topic, "partition": where.partition, **_outcome(failure)})
     return _tell(arguments, rows, lines)
+
+
+VERBS: AdminVerbs = {
+    "list": list_groups,
+    "describe": describe,
+    "explain": explain,
+    "delete": delete_groups,
+    "reset-offsets": reset_offsets,
+    "seek": seek,
+    "delete-offsets": delete_offsets,
+}

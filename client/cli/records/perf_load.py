@@ -64,7 +64,7 @@ class Load:
         step = RECORDS_PER_CALL if arguments.batch else RECORDS_PER_LOOK
         if rate is not None:
             step = max(1, min(step, rate // LOOKS_PER_SECOND))
-        await self._producer.partitions_of(self._topic)
+        await self._producer.partition_count(self._topic)
         begun = time.monotonic()
         sent = 0
         while sent < count:

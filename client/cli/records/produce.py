@@ -38,7 +38,7 @@ async def perform(arguments: argparse.Namespace) -> int:
     config = producer_config(ACKS[arguments.acks], arguments.compression)
     try:
         async with Producer(arguments.bootstrap, config) as producer:
-            await producer.partitions_of(arguments.topic)
+            await producer.partition_count(arguments.topic)
             feed = Feed(producer, arguments)
             try:
                 await send_input(feed, arguments)

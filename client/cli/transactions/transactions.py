@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.admin import Admin
 from ottla.client.administration.transaction_search import TransactionHealth, find_open
+from ottla.client.cli.admin_verbs import AdminVerbs, run_admin_verb
 from ottla.client.cli.output import json_document, table, write
-from ottla.client.cli.run import CommandError, run, sentence
-from ottla.client.cli.settings import command_config
+from ottla.client.cli.run import CommandError, sentence
 from ottla.client.cli.transactions.transaction_text import (
     advice,
     blame,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from ottla.client.admin import Admin
     from ottla.client.administration.transaction_search import FoundTransaction
 
 OPEN_HEADINGS = ("TOPIC", "PARTITION", "FIRST-OFFSET", "PRODUCER-ID", "EPOCH", "TRANSACTIONAL-ID")
@@ -32,23 +32,7 @@ OPEN_HEADINGS = ("TOPIC", "PARTITION", "FIRST-OFFSET", "PRODUCER-ID", "EPOCH", "
 
 def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    return run(perform, arguments)
-
-
-async def perform(arguments: argparse.Namespace) -> int:
-    """Run the verb."""
-    async with Admin(arguments.bootstrap, command_config()) as admin:
-        match arguments.verb:
-            case "list":
-                return await list_transactions(admin, arguments)
-            case "describe":
-                return await describe_transactions(admin, arguments)
-            case "find-hanging":
-                return await find_hanging(admin, arguments)
-            case "abort":
-                return await abort_transaction(admin, arguments)
-        assert arguments.verb == "blame"
-        return await blame(admin, arguments)
+    return run_admin_verb(VERBS, arguments)
 
 
 async def list_transactions(admin: Admin, arguments: argparse.Namespace) -> int:
@@ -181,3 +165,12 @@ def _chosen(found: Sequence[FoundTransaction], arguments: argparse.Namespace) ->
         f"name one of the transactions in {where.topic}:{where.partition} by its --first-offset: "
         f"{choices}"
     )
+
+
+VERBS: AdminVerbs = {
+    "list": list_transactions,
+    "describe": describe_transactions,
+    "find-hanging": find_hanging,
+    "abort": abort_transaction,
+    "blame": blame,
+}

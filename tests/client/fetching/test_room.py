@@ -145,7 +145,7 @@ async def test_without_acknowledgements_memory_is_bounded_as_well() -> None:
                 for _ in range(count):
                     await producer.send("t", bytes(1_000))
 
-            await producer.partitions_of("t")
+            await producer.partition_count("t")
             cluster.faults.pause(1)
             sending = asyncio.ensure_future(send_all())
             await asyncio.wait([sending], timeout=1)
@@ -166,7 +166,7 @@ async def test_what_does_not_leave_is_not_waited_for_for_ever() -> None:
     async with Cluster() as cluster:
         cluster.create_topic("t")
         async with Producer(cluster.bootstrap_servers, settings) as producer:
-            await producer.partitions_of("t")
+            await producer.partition_count("t")
             cluster.faults.pause(1)
             for _ in range(15_000):
                 await producer.send("t", bytes(1_000))

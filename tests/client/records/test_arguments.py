@@ -312,9 +312,17 @@ async def test_an_idle_producer_hears_of_partitions_when_what_it_knows_is_old(
     """The producer refreshed only topics that it sent to, so it kept the first number for ever."""
     topic = toy.add_topic("t")
     async with ottla.Producer(toy.bootstrap, metadata_max_age_ms=0) as producer:
-        assert await producer.partitions_of("t") == 1
+        assert await producer.partition_count("t") == 1
         topic.partitions.append(ToyPartition(1))
-        assert await producer.partitions_of("t") == 2
+        assert await producer.partition_count("t") == 2
+
+
+async def test_the_old_name_of_the_partition_count_warns(toy: ToyCluster) -> None:
+    """A consumer's ``partitions_of`` returns the partitions, and one name has one meaning."""
+    toy.add_topic("t")
+    async with ottla.Producer(toy.bootstrap) as producer:
+        with pytest.warns(DeprecationWarning, match="partition_count"):
+            assert await producer.partitions_of("t") == 1
 
 
 def test_times_that_stand_for_a_place_are_asked_for() -> None:
