@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import handlers
+from ottla.broker.api.rights import RIGHTS
 from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.messages.api_versions import ApiVersion
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.api.handlers import Handler, MakeStraight
+    from ottla.broker.api.rights import Right
     from ottla.broker.handlers.services import Straight
 
 
@@ -54,6 +56,11 @@ class Api:
     def straight(self, version: int) -> Straight | None:
         """The shorter way of a version's commonest requests, if it has one."""
         return None if self.load_straight is None else self.load_straight()(version)
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """What the handler asks of callers. Raises KeyError where nothing is declared."""
+        return RIGHTS[self.key]
 
     @property
     def request(self) -> type[Any]:
@@ -168,6 +175,10 @@ TABLE: dict[int, Api] = {
         ),
     )
 }
+
+_UNDECLARED = [api.key.name for api in TABLE.values() if api.key not in RIGHTS]
+if _UNDECLARED:
+    raise LookupError(f"say in rights.py what these APIs ask of their callers: {_UNDECLARED}")
 
 
 _ADVERTISED = [

@@ -53,6 +53,10 @@ class Authorizer:
         refusal is no event."""
         return self.is_allowed(caller, operation, resource, name)
 
+    def stamp(self, image: object) -> object:
+        """One object for as long as neither the metadata nor the rules change."""
+        return image
+
     def may_on_any(
         self, caller: RequestCaller, operation: Operation, resource: AclResourceType
     ) -> bool:
@@ -68,8 +72,13 @@ class Authorizer:
         return self._bits(caller, AclResourceType.GROUP, group_id)
 
     def cluster_operations(self, caller: RequestCaller) -> int:
-        """Bit field of what the caller may do to the cluster (Metadata 8-10)."""
-        return self._bits(caller, AclResourceType.CLUSTER, CLUSTER_NAME)
+        """Bit field of what the caller may do to the cluster (Metadata 8-10).
+
+        0 for a caller that may not describe the cluster."""
+        describe, kind = Operation.DESCRIBE, AclResourceType.CLUSTER
+        if not self.is_allowed(caller, describe, kind, CLUSTER_NAME):
+            return 0
+        return self._bits(caller, kind, CLUSTER_NAME)
 
     def _bits(self, caller: RequestCaller, resource: AclResourceType, name: str) -> int:
         allowed = (op for op in OPERATIONS[resource] if self.may_see(caller, op, resource, name))
@@ -92,6 +101,7 @@ class AclAuthorizer(Authorizer):
         # True for what is allowed without a word; other decisions are told each time.
         self._remembered: dict[Any, AclDecision | bool] = {}
         self._remembered_any: dict[Any, bool] = {}
+        self._stamp: tuple[object] = (None,)
 
     @property
     def index(self) -> AclIndex:
@@ -102,7 +112,13 @@ class AclAuthorizer(Authorizer):
         """Decide by these rules from now on."""
         self._index = index
         self.version += 1
+        self._stamp = (None,)
         self._forget()
+
+    def stamp(self, image: object) -> object:
+        if self._stamp[0] is not image:
+            self._stamp = (image,)
+        return self._stamp
 
     def _forget(self) -> None:
         self._remembered = {}

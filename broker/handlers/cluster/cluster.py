@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -57,9 +57,7 @@ def describe(
         )
         for node in metadata.endpoints(context.listener)
     ]
-    if request.include_cluster_authorized_operations and services.authorizer.is_allowed(
-        context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME
-    ):
+    if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = services.authorizer.cluster_operations(context)
     return response
 
@@ -75,7 +73,7 @@ def describe_topic_partitions(
     names = wanted or {
         name
         for name in services.metadata.topic_names()
-        if services.authorizer.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name)
+        if services.authorizer.may_see(context, Operation.DESCRIBE, AclResourceType.TOPIC, name)
     }
     left = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
     response = DescribeTopicPartitionsResponse()

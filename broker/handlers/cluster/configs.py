@@ -44,10 +44,10 @@ GROUP_RESOURCE = 32
 TIMELINE = "ottla.timeline"
 _DOCUMENTATION_VERSION = 3
 
-_KIND_OF_TARGET = {
-    TOPICS: (AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-    BROKERS: (AclResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-    GROUPS: (AclResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+_RIGHTS = {
+    TOPIC_RESOURCE: (AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    BROKER_RESOURCE: (AclResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    GROUP_RESOURCE: (AclResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
 }
 
 _Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
@@ -89,10 +89,15 @@ def _target(services: Services, resource_type: int, name: str, *, asks: bool) ->
 
 
 def _require(
-    services: Services, context: RequestContext, target: ConfigTarget, operation: Operation
+    services: Services, context: RequestContext, resource: tuple[int, str], operation: Operation
 ) -> None:
-    kind, error = _KIND_OF_TARGET[target.entity_type]
-    name = CLUSTER_NAME if kind is AclResourceType.CLUSTER else target.name
+    """Before it is looked whether the resource exists. Raises KafkaError."""
+    resource_type, name = resource
+    if resource_type not in _RIGHTS:
+        # The resource is refused for its type.
+        return
+    kind, error = _RIGHTS[resource_type]
+    name = CLUSTER_NAME if kind is AclResourceType.CLUSTER else name
     if not services.authorizer.is_allowed(context, operation, kind, name):
         raise KafkaError(error)
 
@@ -115,8 +120,9 @@ def describe(
                     services, context, resource.resource_name, resource.configuration_keys
                 )
                 continue
-            target = _target(services, resource.resource_type, resource.resource_name, asks=True)
-            _require(services, context, target, Operation.DESCRIBE_CONFIGS)
+            named = resource.resource_type, resource.resource_name
+            _require(services, context, named, Operation.DESCRIBE_CONFIGS)
+            target = _target(services, *named, asks=True)
             names = resource.configuration_keys
             result.configs = [
                 _entry(context, request, entry)
@@ -292,8 +298,9 @@ async def _change(
         return ErrorCode.INVALID_REQUEST, wanted.repetition
     resource = wanted.resource
     try:
-        target = _target(services, resource.resource_type, resource.resource_name, asks=False)
-        _require(services, context, target, Operation.ALTER_CONFIGS)
+        named = resource.resource_type, resource.resource_name
+        _require(services, context, named, Operation.ALTER_CONFIGS)
+        target = _target(services, *named, asks=False)
         change = partial(_checked, target, make)
         if wanted.validate_only:
             change(services.settings.stored(target))

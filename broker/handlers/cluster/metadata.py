@@ -34,17 +34,24 @@ def handle(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse:
     """Answer from the cache. Missing topics are created meanwhile where that is allowed: the answer
-    says UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again."""
+    says UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again. Of a topic that the
+    client may see and not create it says TOPIC_AUTHORIZATION_FAILED."""
     wanted = request.topics
     if wanted is not None and not all(_is_named(topic, context.api_version) for topic in wanted):
         return _refuse_all(wanted)
     if wanted is None or (context.api_version == 0 and not wanted):
         return _respond(services, context, request, None)
+    refused: set[str] = set()
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         missing = _missing(services, context, wanted)
-        if missing:
-            services.internal_topics.request(missing)
-    return _respond(services, context, request, _each_once(wanted))
+        refused = {name for name in missing if not _may_create(services, context, name)}
+        if missing - refused:
+            services.internal_topics.request(sorted(missing - refused))
+    response = _respond(services, context, request, _each_once(wanted))
+    for topic in response.topics if refused else ():
+        if topic.name in refused:
+            topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return response
 
 
 def _is_named(topic: MetadataRequestTopic, version: int) -> bool:
@@ -73,16 +80,26 @@ def _each_once(wanted: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]
 
 def _missing(
     services: Services, context: RequestContext, wanted: list[MetadataRequestTopic]
-) -> list[str]:
-    """Names that no topic has, and that one may be given by this client."""
-    names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
-    return [
-        name
-        for name in names
-        if services.metadata.topic(name) is None
-        and services.metadata.error_for_missing_topic(name) is _UNKNOWN
-        and services.authorizer.is_allowed(context, Operation.CREATE, AclResourceType.TOPIC, name)
-    ]
+) -> set[str]:
+    """Names that no topic has, that one can have, and that the client may see."""
+    return {
+        topic.name
+        for topic in wanted
+        if topic.name is not None
+        and services.metadata.topic(topic.name) is None
+        and services.metadata.error_for_missing_topic(topic.name) is _UNKNOWN
+        and services.authorizer.may_see(
+            context, Operation.DESCRIBE, AclResourceType.TOPIC, topic.name
+        )
+    }
+
+
+def _may_create(services: Services, context: RequestContext, name: str) -> bool:
+    """Whether the client may create every topic, or this one."""
+    authorizer, create = services.authorizer, Operation.CREATE
+    return authorizer.may_see(
+        context, create, AclResourceType.CLUSTER, CLUSTER_NAME
+    ) or authorizer.is_allowed(context, create, AclResourceType.TOPIC, name)
 
 
 def _respond(
@@ -106,15 +123,11 @@ def _respond(
         response.topics = [
             _topic(services, context, request, name)
             for name in metadata.topic_names()
-            if services.authorizer.is_allowed(
-                context, Operation.DESCRIBE, AclResourceType.TOPIC, name
-            )
+            if services.authorizer.may_see(context, Operation.DESCRIBE, AclResourceType.TOPIC, name)
         ]
     else:
         response.topics = [_named(services, context, request, topic) for topic in wanted]
-    if request.include_cluster_authorized_operations and services.authorizer.is_allowed(
-        context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME
-    ):
+    if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = services.authorizer.cluster_operations(context)
     return response
 
@@ -134,7 +147,12 @@ def _named(
     else:
         name = wanted.name
     if not services.authorizer.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name):
-        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+        # Who asks by id is not told the name, and who asks by name is not told the id.
+        return MetadataResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            name=wanted.name,
+            topic_id=wanted.topic_id,
+        )
     return _topic(services, context, request, name)
 
 

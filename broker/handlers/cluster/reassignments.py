@@ -44,7 +44,18 @@ async def alter(
     if not services.authorizer.is_allowed(
         context, Operation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
-        response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        error = response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        response.error_message = error.text
+        response.responses = [
+            ReassignableTopicResponse(
+                topic.name,
+                [
+                    ReassignablePartitionResponse(one.partition_index, error, error.text)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
         return response
     wanted = [
         MoveSpec(
@@ -95,6 +106,7 @@ def list_all(
         context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME
     ):
         response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        response.error_message = response.error_code.text
         return response
     wanted = None
     if request.topics is not None:

@@ -38,6 +38,8 @@ from ottla.protocol.messages.delete_topics import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
     from ottla.broker.quotas.mutations import Mutations
@@ -79,6 +81,7 @@ async def create(
     for result in results:
         answers[result.name] = _created(services, result)
         _settle(mutations, result.name, result)
+    _hide_configs(services, context, answers.values())
     return CreateTopicsResponse(
         throttle_time_ms=mutations.throttle_ms(), topics=[answers[name] for name in counts]
     )
@@ -101,11 +104,11 @@ def _check_create(
 ) -> tuple[ErrorCode, str | None]:
     if count > 1:
         return ErrorCode.INVALID_REQUEST, _TWICE
-    door = services.authorizer
-    if not door.is_allowed(
+    authorizer = services.authorizer
+    if not authorizer.may_see(
         context, Operation.CREATE, AclResourceType.CLUSTER, CLUSTER_NAME
-    ) and not door.is_allowed(context, Operation.CREATE, AclResourceType.TOPIC, topic.name):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+    ) and not authorizer.is_allowed(context, Operation.CREATE, AclResourceType.TOPIC, topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED.text
     if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
         return (
             ErrorCode.INVALID_REQUEST,
@@ -120,6 +123,19 @@ def _check_create(
         text = f"partition {min(twice)} is assigned more than once"
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
     return ErrorCode.NONE, None
+
+
+def _hide_configs(
+    services: Services, context: RequestContext, answers: Iterable[CreatableTopicResult]
+) -> None:
+    """To create a topic is one right, to see what came of it another one (KIP-525)."""
+    for answer in answers:
+        if not services.authorizer.may_see(
+            context, Operation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, answer.name
+        ):
+            answer.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            answer.num_partitions = answer.replication_factor = -1
+            answer.configs = []
 
 
 def _spec(topic: CreatableTopic) -> TopicSpec:
@@ -172,6 +188,10 @@ async def delete(
         answer.error_code, answer.error_message = _check_delete(
             services, context, topic, name, counts
         )
+        if _is_hidden(services, context, topic, name):
+            # Who asks by id is not told the name.
+            answer.name = None
+            answer.error_code, answer.error_message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
         if answer.error_code == ErrorCode.NONE and name is not None:
             image = services.metadata.topic(name)
             if mutations.allow(name, 0 if image is None else len(image.partitions)):
@@ -196,6 +216,18 @@ def _name_to_delete(services: Services, topic: DeleteTopicState) -> str | None:
     if topic.topic_id != ZERO_UUID and topic.name is None:
         return services.metadata.topic_name(topic.topic_id)
     return topic.name
+
+
+def _is_hidden(
+    services: Services, context: RequestContext, topic: DeleteTopicState, name: str | None
+) -> bool:
+    return (
+        topic.name is None
+        and name is not None
+        and not services.authorizer.may_see(
+            context, Operation.DESCRIBE, AclResourceType.TOPIC, name
+        )
+    )
 
 
 def _check_delete(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.protocol.acls import AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -27,8 +27,10 @@ def handle(
 ) -> OffsetForLeaderEpochResponse:
     """For each partition the largest known epoch not above the asked one, and its end."""
     response = OffsetForLeaderEpochResponse()
+    authorizer, cluster = services.authorizer, AclResourceType.CLUSTER
+    is_broker = authorizer.may_see(context, Operation.CLUSTER_ACTION, cluster, CLUSTER_NAME)
     for topic in request.topics:
-        allowed = services.authorizer.is_allowed(
+        allowed = is_broker or authorizer.is_allowed(
             context, Operation.DESCRIBE, AclResourceType.TOPIC, topic.topic
         )
         answers = [

@@ -79,7 +79,9 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
         return FetchResponse(error_code=part.error)
     resolve = partial(_topic, services, context, is_follower=is_follower)
     # A consumer's rights are looked at each time.
-    take_in(part, request, resolve, services.metadata.image if is_follower else object())
+    rules = services.authorizer.version
+    stamp = services.authorizer.stamp(services.metadata.image) if is_follower else object()
+    take_in(part, request, resolve, stamp)
     max_bytes = request.max_bytes
     if services.quotas.is_active and not is_follower:
         hold_ms = services.quotas.fetch_hold_ms(context)
@@ -104,6 +106,9 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
             plan.nearest = nearest_to(request.rack_id, services.metadata, services.node_id)
 
     def respond(reads: list[PartitionRead]) -> FetchResponse:
+        if services.authorizer.version != rules:
+            # The access rules have changed while the request waited.
+            _withhold(services, context, reads, is_follower=is_follower)
         session_id, news = part.answered(reads)
         _count(services, news, is_follower=is_follower)
         if not is_follower:
@@ -164,6 +169,18 @@ def _is_allowed(
     if not is_follower:
         return services.authorizer.is_allowed(context, _READ, _TOPIC, topic)
     return is_from_broker(services, context)
+
+
+def _withhold(
+    services: Services, context: RequestContext, reads: list[PartitionRead], *, is_follower: bool
+) -> None:
+    """Take back what the caller may not read any more."""
+    for read in reads:
+        if not _is_allowed(services, context, read.wanted.topic, is_follower=is_follower):
+            read.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            read.records = read.aborted = read.diverging = None
+            read.high_watermark = read.last_stable_offset = read.log_start_offset = -1
+            read.preferred_replica = -1
 
 
 def _hide_offsets_of_failed(reads: list[PartitionRead]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.handlers.shared import is_from_broker
 from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.messages.list_offsets import (
@@ -60,9 +61,7 @@ def handle(
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
     for name, parts in _each_once(request).items():
-        allowed = services.authorizer.is_allowed(
-            context, Operation.DESCRIBE, AclResourceType.TOPIC, name
-        )
+        allowed = _is_allowed(services, context, request.replica_id, name)
         answers = []
         for wanted in parts.values():
             answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
@@ -79,6 +78,13 @@ def handle(
     if searches:
         return _search_all(context, request, searches, response)
     return response
+
+
+def _is_allowed(services: Services, context: RequestContext, replica_id: int, topic: str) -> bool:
+    """Only a broker may ask as a replica: it is told offsets that consumers do not see yet."""
+    if replica_id >= 0:
+        return is_from_broker(services, context)
+    return services.authorizer.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic)
 
 
 def _each_once(request: ListOffsetsRequest) -> dict[str, dict[int, ListOffsetsPartition]]:

@@ -90,11 +90,12 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
         refusal = _NONE
         if context.api_version >= TOPIC_ID_VERSION and not name:
             refusal = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not services.authorizer.is_allowed(context, _WRITE, _TOPIC, name):
+            refusal = _why_refused(services, context, request.transactional_id)
         elif acks not in VALID_ACKS:
             refusal = ErrorCode.INVALID_REQUIRED_ACKS
-        elif not services.authorizer.is_allowed(context, _WRITE, _TOPIC, name):
-            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif is_closed_to(context.client_id, name):
+        elif is_closed_to("" if services.acls else context.client_id, name):
+            # Among rules, a client id is a label that a client chooses and grants nothing.
             refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
         for wanted in partition_data:
             answer = PartitionProduceResponse(
@@ -133,6 +134,17 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
         verify = partial(verify_all, services, context, request.transactional_id, suspended)
         return Paused(_look_then_write(services, suspended, verify, write, finish))
     return _look_then_write(services, suspended, _nothing_to_ask, write, finish)
+
+
+def _why_refused(
+    services: Services, context: RequestContext, transactional_id: str | None
+) -> ErrorCode:
+    """A transaction that the producer may not use is said before the topic."""
+    if transactional_id is None or services.authorizer.may_see(
+        context, _WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def _asked(

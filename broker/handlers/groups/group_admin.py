@@ -63,7 +63,7 @@ async def list_all(
 
     Slice by slice: a broker may have a hundred thousand, and heartbeats of all of them to answer
     meanwhile."""
-    may = services.authorizer.is_allowed
+    may = services.authorizer.may_see
     sees_all = may(context, Operation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
     response = ListGroupsResponse()
     listing = services.groups.listing(request)

@@ -67,12 +67,13 @@ def consumer_heartbeat(
     services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> Any:
     """Join, stay, be assigned and leave, all in one."""
+    refuse, may = _no_consumer_heartbeat, services.authorizer.is_allowed
+    if not may(context, Operation.READ, AclResourceType.GROUP, request.group_id):
+        return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     for topic in request.subscribed_topic_names or ():
-        if not services.authorizer.is_allowed(
-            context, Operation.DESCRIBE, AclResourceType.TOPIC, topic
-        ):
-            return _no_consumer_heartbeat(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return _ask(services, context, request, _no_consumer_heartbeat)
+        if not may(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic):
+            return refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return services.groups.handle(request.group_id, request, caller_of(context), refuse)
 
 
 def _ask(

@@ -78,7 +78,7 @@ def _fetch(services: Services, context: RequestContext, request: OffsetFetchRequ
         (response,) = parts
         if request.topics is None:
             response.topics = [
-                topic for topic in response.topics if _is_shown(services, context, topic.name)
+                topic for topic in response.topics if _is_listed(services, context, topic.name)
             ]
         if response.error_code == ErrorCode.NONE:
             response.topics += [_empty(topic, _HIDDEN) for topic in hidden]
@@ -139,7 +139,7 @@ def _fetch_group(
         for answer in parts[0].groups:
             if wanted is None:
                 answer.topics = [
-                    topic for topic in answer.topics if _is_shown(services, context, topic.name)
+                    topic for topic in answer.topics if _is_listed(services, context, topic.name)
                 ]
             if answer.error_code == ErrorCode.NONE:
                 answer.topics += [_hidden_of(topic) for topic in hidden]
@@ -189,3 +189,8 @@ def _ask(
 
 def _is_shown(services: Services, context: RequestContext, topic: str) -> bool:
     return services.authorizer.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic)
+
+
+def _is_listed(services: Services, context: RequestContext, topic: str) -> bool:
+    """The same for a topic that the client has not named."""
+    return services.authorizer.may_see(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic)

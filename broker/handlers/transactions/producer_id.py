@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.groups import caller_of
-from ottla.protocol.acls import AclResourceType, Operation
+from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -23,18 +23,37 @@ if TYPE_CHECKING:
 def handle(services: Services, context: RequestContext, request: InitProducerIdRequest) -> Any:
     """Give a producer its id, or ask the coordinator of its transactional id for it."""
     transactional_id = request.transactional_id
+    error = _why_not_allowed(services, context, transactional_id)
+    if error is not None:
+        return _refused(error)
     is_half_known = (request.producer_id == -1) != (request.producer_epoch == -1)
     if transactional_id == "" or is_half_known:
         return _refused(ErrorCode.INVALID_REQUEST)
     if transactional_id is None:
         return _fresh(services)
-    if not services.authorizer.is_allowed(
-        context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
-    ):
-        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return services.transactions.handle_current(
         transactional_id, request, caller_of(context), _refused, context.peer
     )
+
+
+def _why_not_allowed(
+    services: Services, context: RequestContext, transactional_id: str | None
+) -> ErrorCode | None:
+    """Who may write to some topic may have a producer id for it (KIP-679)."""
+    authorizer = services.authorizer
+    if transactional_id is not None:
+        if authorizer.is_allowed(
+            context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
+        ):
+            return None
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if authorizer.may_on_any(
+        context, Operation.WRITE, AclResourceType.TOPIC
+    ) or authorizer.is_allowed(
+        context, Operation.IDEMPOTENT_WRITE, AclResourceType.CLUSTER, CLUSTER_NAME
+    ):
+        return None
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 async def _fresh(services: Services) -> InitProducerIdResponse:

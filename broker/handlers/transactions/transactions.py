@@ -224,12 +224,14 @@ def describe(
             transactional_id, question, caller_of(context), refuse, context.peer
         )
 
+    may_see = services.authorizer.may_see
+
     def respond(states: list[described.TransactionState]) -> described.DescribeTransactionsResponse:
         for state in states:
             state.topics = [
                 topic
                 for topic in state.topics
-                if may(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic.topic)
+                if may_see(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic.topic)
             ]
         return described.DescribeTransactionsResponse(transaction_states=states)
 
@@ -249,7 +251,7 @@ async def list_all(
             if isinstance(one, ErrorCode):
                 # Half a list would look like a whole one.
                 response.error_code = response.error_code or one
-            elif one is not None and services.authorizer.is_allowed(
+            elif one is not None and services.authorizer.may_see(
                 context, Operation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, one.transactional_id
             ):
                 response.transaction_states.append(one)

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from ottla.broker.engine.deferred import DeferredAnswer
     from ottla.broker.handlers.services import Services
 
-_RIGHTS = (Operation.ALTER, Operation.CLUSTER_ACTION)
-
 
 def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> DeferredAnswer[WriteTxnMarkersResponse] | WriteTxnMarkersResponse:
     """Answered when every in-sync replica has the markers, or that is not known in time."""
-    may = services.authorizer.is_allowed
-    if any(may(context, right, AclResourceType.CLUSTER, CLUSTER_NAME) for right in _RIGHTS):
+    cluster = AclResourceType.CLUSTER, CLUSTER_NAME
+    if services.authorizer.may_see(
+        context, Operation.ALTER, *cluster
+    ) or services.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, *cluster):
         return services.marker_writer.write(request)
     return _refused(request)
 
