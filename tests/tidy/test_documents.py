@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from tests.tidy.tree import ROOT, compiled_texts, functions, modules_of_tests, product_modules
@@ -32,6 +33,20 @@ def test_every_guard_of_an_invariant_exists() -> None:
 
     assert len(named) > 10
     assert [name for name in named if name not in known] == []
+
+
+def test_every_assert_of_an_invariant_stands_where_the_page_says() -> None:
+    """An invariant that is said to be asserted, and is not, is believed without reason."""
+    asserting = {
+        f"{module.path.relative_to(ROOT)}::{function.name}"
+        for module in product_modules()
+        for function in functions(module)
+        if any(isinstance(node, ast.Assert) for node in ast.walk(function))
+    }
+    named = re.findall(r"`((?:broker|coordinator)/[\w/]+\.py::\w+)`", INVARIANTS)
+
+    assert len(named) > 50
+    assert [name for name in named if name not in asserting] == []
 
 
 def test_every_hazard_code_in_the_tree_is_in_the_register() -> None:
