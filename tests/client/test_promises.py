@@ -202,7 +202,6 @@ async def test_a_batch_leaves_when_it_is_old_or_full(quiet: ottla.Cluster) -> No
     assert len(net.addresses(ApiKey.PRODUCE)) <= 3
 
 
-@pytest.mark.requirement("PRD-22")
 async def test_a_send_to_a_partition_that_is_down_is_tried_again_by_default(
     quiet: ottla.Cluster,
 ) -> None:

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.client.admin import Admin
+from ottla.client.administration.topic_requests import NewTopic
+from ottla.client.settings.config import ClientConfig
 from ottla.protocol.errors import ErrorCode
+from ottla.wire.errors import RequestRefused
 from tests.broker.support.requests import batch, produce
 from tests.zookeeper.in_process import Ensemble, ensemble, until
 from tests.zookeeper.test_watches import watches
@@ -117,6 +121,23 @@ async def test_a_controller_that_took_over_obeys_what_tools_write_into_the_tree(
             while any(site.holders(f"{name}-") for name in ("t", "u")):
                 await site.tidy()
                 await asyncio.sleep(0.02)
+
+
+@pytest.mark.requirement("ZKT-10")
+async def test_an_assignment_that_names_a_broker_twice_is_refused(tmp_path: Path) -> None:
+    """By the request and by the znodes of tools: two replicas on one broker are one."""
+    async with ensemble(tmp_path) as site:
+        await site.start(1, 2)
+        async with Admin(str(site.brokers[1].address), ClientConfig()) as admin:
+            with pytest.raises(RequestRefused) as refused:
+                await admin.create_topic(NewTopic("t", assignment=[[1, 1]]))
+            await admin.create_topic(NewTopic("t", assignment=[[1]]))
+        site.write(MOVES, moves([2, 2]))
+        await until(lambda: site.tree.exists(MOVES) is None)
+
+        assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert site.read(TOPIC)["partitions"] == {"0": [1]}
+        assert site.state("t")["isr"] == [1]
 
 
 async def observed(site: Ensemble, seen: list[Row]) -> None:

@@ -14,8 +14,7 @@ from ottla.client.records.partitioner import partition_for_key
 from tests.client.support.membered import Listener, groups_cluster, site
 
 if TYPE_CHECKING:
-    from ottla import Consumer
-    from ottla.client.records.record import ConsumerRecord
+    from ottla import Consumer, ConsumerRecord
     from tests.client.support.membered import Site
 
 __all__ = ["groups_cluster", "site"]
