@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.broker.testing.members import ProcessState
     from ottla.broker.testing.remote_seat import RemoteSeat
     from ottla.broker.testing.seatlike import Notices, Seatlike
+    from ottla.broker.testing.security import ClusterSecurity
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Disk, Offload
 
@@ -59,6 +60,10 @@ OWN_SETTINGS = frozenset(
     }
 )
 TEMPORARY = "temporary"
+# Whose names ``client_settings`` knows; the last two take them as keywords.
+LIBRARIES = ("ottla", "java", "confluent", "kafka-python", "aiokafka")
+BY_KEYWORDS = LIBRARIES[-2:]
+SECURITY = (None, "ssl", "mtls")
 
 
 class Cluster:
@@ -72,6 +77,8 @@ class Cluster:
             deleted with the cluster, any other value in that directory.
         settings: Settings of all brokers by Kafka's names; none by default.
         subprocess: Whether each broker runs in its own process; False by default.
+        security: None (default) for plaintext; ``"ssl"`` for listeners that encrypt, with
+            certificates of the cluster's own; ``"mtls"`` if clients show certificates, too.
 
     Raises:
         ClusterError: A cluster like this cannot be started.
@@ -89,6 +96,7 @@ class Cluster:
         data_dir: str | os.PathLike[str] | None = None,
         settings: Mapping[str, object] | None = None,
         subprocess: bool = False,
+        security: str | None = None,
     ) -> None:
         """Check the arguments; ``start`` starts the brokers."""
         if type(brokers) is not int or brokers < 1:
@@ -98,6 +106,8 @@ class Cluster:
         own = {name: _text(value) for name, value in (settings or {}).items()}
         for name in sorted(OWN_SETTINGS & own.keys()):
             raise ClusterError(f"{name} is the cluster's own business: leave it out")
+        if security not in SECURITY:
+            raise ClusterError(f"security is 'ssl', 'mtls' or None, not {security!r}")
         if subprocess and sys.platform == "win32":
             raise ClusterError("brokers in processes of their own need signals: not on Windows")
         self._count = brokers
@@ -105,6 +115,8 @@ class Cluster:
         self.settings = {**SETTINGS, "default.replication.factor": str(self._replicas), **own}
         self._data_dir = TEMPORARY if subprocess and data_dir is None else data_dir
         self._is_subprocess = subprocess
+        self._security_kind = security
+        self._security: ClusterSecurity | None = None
         self._temporary: str | None = None
         self._thread: LoopThread | None = None
         self._members: Members | None = None
@@ -182,6 +194,22 @@ class Cluster:
         """The addresses of all brokers, dead ones included, as clients take them."""
         return ",".join(self.address_of(broker_id) for broker_id in self.brokers)
 
+    def client_settings(self, library: str = "ottla") -> dict[str, object]:
+        """Return the addresses and what a client needs to connect to them.
+
+        Args:
+            library: Whose names: ``"ottla"`` (default) and ``"java"`` for Kafka's own,
+                ``"confluent"`` for librdkafka's, ``"kafka-python"`` and ``"aiokafka"`` for
+                keyword arguments.
+
+        Raises:
+            ClusterError: There is no such library, or the cluster does not run.
+        """
+        if library not in LIBRARIES:
+            raise ClusterError(f"library is one of {', '.join(LIBRARIES)}, not {library!r}")
+        name = "bootstrap_servers" if library in BY_KEYWORDS else "bootstrap.servers"
+        return {name: self.bootstrap_servers, **_of_client(self._security, library)}
+
     @property
     def faults(self) -> Faults:
         """The faults that can be injected. Raises ClusterError before the start."""
@@ -217,9 +245,9 @@ class Cluster:
         self._call(
             lambda: _topics().create_topic(
                 self._inner_servers(),
+                _of_client(self._security, "ottla"),
                 name,
-                partitions,
-                replication_factor or self._replicas,
+                (partitions, replication_factor or self._replicas),
                 {key: _text(value) for key, value in (configs or {}).items()},
             )
         )
@@ -340,15 +368,26 @@ class Cluster:
 
     async def _start(self) -> None:
         self._offload = RealOffload()
+        if self._security_kind is not None:
+            self._security = _load_security()(self._security_kind)
         if self._data_dir == TEMPORARY:
             self._temporary = _temporary().make_directory()
         directory = self.data_dir
         make_disk: Callable[[Offload], Disk] = RealDisk
         if directory is None:
             directory, make_disk = "/data", _same(MemoryDisk())
-        ports = {CLIENTS: 0, BROKERS: 0}
+        ports, settings, protocol = {CLIENTS: 0, BROKERS: 0}, self.settings, "PLAINTEXT"
+        if self._security is not None:
+            settings, protocol = {**self._security.broker_settings(), **settings}, "SSL"
         plans = {
-            node_id: SeatPlan(node_id, self._count, self.settings, ports, f"{directory}/{node_id}")
+            node_id: SeatPlan(
+                node_id,
+                self._count,
+                settings,
+                ports,
+                f"{directory}/{node_id}",
+                security_protocol=protocol,
+            )
             for node_id in self.brokers
         }
 
@@ -363,7 +402,9 @@ class Cluster:
         except BlockingIOError:
             raise ClusterError(f"{directory} is in use by another cluster") from None
         if self._count > 1:
-            members.before_loss = lambda: _topics().make_internal_topics(self._inner_servers())
+            members.before_loss = lambda: _topics().make_internal_topics(
+                self._inner_servers(), _of_client(self._security, "ottla")
+            )
         self._members = members
         self._faults = Faults(members, Troubles(members), self._do)
 
@@ -380,6 +421,9 @@ class Cluster:
         if offload is not None:
             offload.close()
         self._log.detach()
+        if self._security is not None:
+            self._security.remove()
+            self._security = None
         if self._temporary is not None:
             _temporary().remove_directory(self._temporary)
             self._temporary = None
@@ -404,6 +448,17 @@ def _load_remote_seat() -> type[RemoteSeat]:
     from ottla.broker.testing.remote_seat import RemoteSeat
 
     return RemoteSeat
+
+
+def _load_security() -> type[ClusterSecurity]:
+    """Called by clusters that encrypt."""
+    from ottla.broker.testing.security import ClusterSecurity
+
+    return ClusterSecurity
+
+
+def _of_client(security: ClusterSecurity | None, library: str) -> dict[str, object]:
+    return {} if security is None else security.of_client(library)
 
 
 def _same(disk: Disk) -> Callable[[Offload], Disk]:

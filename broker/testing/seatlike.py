@@ -32,16 +32,18 @@ class SeatPlan(NamedTuple):
     directory: str
     ahead_ms: float = 0.0
     step_ms: int = 0
+    security_protocol: str = "PLAINTEXT"
 
     def config(self) -> BrokerConfig:
         """The broker's configuration. Raises ConfigError."""
         listeners = [f"{name}://127.0.0.1:{self.ports[name]}" for name in (CLIENTS, BROKERS)]
+        protocol = self.security_protocol
         settings = {
             **self.settings,
             "broker.id": str(self.node_id),
             "log.dirs": self.directory,
             "listeners": ",".join(listeners),
-            "listener.security.protocol.map": f"{CLIENTS}:PLAINTEXT,{BROKERS}:PLAINTEXT",
+            "listener.security.protocol.map": f"{CLIENTS}:{protocol},{BROKERS}:{protocol}",
             "inter.broker.listener.name": BROKERS,
         }
         return for_embedded_store(parse_broker_config(settings).config, self.brokers)

@@ -18,11 +18,11 @@ logger = logging.getLogger("ottla.testing")
 UNUSED_ID = "unused"
 
 
-async def make_internal_topics(bootstrap_servers: str) -> None:
+async def make_internal_topics(bootstrap_servers: str, security: Mapping[str, object]) -> None:
     """Create the topics of committed offsets and of transactions, as their first use would.
 
     They need all the replicas that they are configured with, and so all brokers."""
-    async with Admin(bootstrap_servers) as admin:
+    async with Admin(bootstrap_servers, security=security) as admin:
         outcomes = await asyncio.gather(
             admin.groups.offsets(UNUSED_ID),
             admin.transactions.describe_transactions([UNUSED_ID]),
@@ -37,13 +37,11 @@ async def make_internal_topics(bootstrap_servers: str) -> None:
 
 async def create_topic(
     bootstrap_servers: str,
+    security: Mapping[str, object],
     name: str,
-    partitions: int,
-    replication_factor: int,
+    counts: tuple[int, int],
     configs: Mapping[str, str],
 ) -> None:
-    """Make a topic. Raises RequestRefused."""
-    async with Admin(bootstrap_servers) as admin:
-        await admin.create_topic(
-            NewTopic(name, partitions, replication_factor, configs=dict(configs))
-        )
+    """Make a topic with so many partitions and replicas. Raises RequestRefused."""
+    async with Admin(bootstrap_servers, security=security) as admin:
+        await admin.create_topic(NewTopic(name, *counts, configs=dict(configs)))

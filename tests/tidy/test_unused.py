@@ -43,7 +43,6 @@ READ_ELSEWHERE = {
     "ottla.wire.tls.contexts": {
         "check_hostname",
         "maximum_version",
-        "minimum_version",
         "num_tickets",
         "verify_flags",
         "verify_mode",
