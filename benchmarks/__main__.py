@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.authorization import AUTHORIZATION_MEASUREMENTS
 from benchmarks.clients import CLIENT_MEASUREMENTS
 from benchmarks.cluster import CLUSTER_MEASUREMENTS
 from benchmarks.clusters_in_tests import TEST_CLUSTER_MEASUREMENTS
@@ -79,6 +80,7 @@ def main(names: list[str]) -> int:
         **COMPARISONS,
         **CODEC_MEASUREMENTS,
         **VALIDATION_MEASUREMENTS,
+        **AUTHORIZATION_MEASUREMENTS,
         **SPARK_MEASUREMENTS,
     }
     unknown = [name for name in names if name not in known]

@@ -1,10 +1,10 @@
 """Administers a cluster: topics, partitions, records and configurations.
 
 ``Admin`` has parts: ``groups``, ``placements`` (replicas and leaders), ``transactions``,
-``features``, ``quotas`` and ``brokers``. Calls about several things return a result for each, so
-that one refusal does not hide the successes; calls about one thing raise. If the connection is lost
-before the answer to a change arrives, the call raises TransportError and does not repeat the
-change, because it may have been made.
+``features``, ``quotas``, ``acls`` (access rules) and ``brokers``. Calls about several things return
+a result for each, so that one refusal does not hide the successes; calls about one thing raise. If
+the connection is lost before the answer to a change arrives, the call raises TransportError and
+does not repeat the change, because it may have been made.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
 from ottla.client.administration import topic_requests as requests
+from ottla.client.administration.acls import AclAdmin
 from ottla.client.administration.brokers import BrokerAdmin
 from ottla.client.administration.features import FeatureAdmin
 from ottla.client.administration.placements import Placements
@@ -108,6 +109,7 @@ class Admin:
         world = environment or real_environment()
         self._cluster = ClusterClient(world, parse_addresses(bootstrap), self.config)
         self._router = Router(self._cluster)
+        self.acls = AclAdmin(self._router)
         self.brokers = BrokerAdmin(self._router)
         self.groups = GroupAdmin(self._router)
         self.placements = Placements(self._router, self._timeout_ms)

@@ -27,7 +27,10 @@ _ROOMS = {
         ("records", ("produce", "consume", "perf")),
         ("groups", ("groups", "offsets")),
         ("transactions", ("transactions",)),
-        ("cluster", ("topics", "configs", "cluster", "features", "quotas", "reassign", "elect")),
+        (
+            "cluster",
+            ("topics", "configs", "cluster", "features", "quotas", "acls", "reassign", "elect"),
+        ),
     )
     for name in names
 }
@@ -55,6 +58,7 @@ VERBS = {
     "groups": _client("groups", "show consumer groups, change their offsets"),
     "offsets": _client("offsets", "show offsets of partitions, also by time"),
     "configs": _client("configs", "show and change settings of topics, brokers and groups"),
+    "acls": _client("acls", "list, add, remove and explain access rules"),
     "transactions": _client("transactions", "show transactions, abort those that hang"),
     "cluster": _client("cluster", "show brokers, their health, disks and versions"),
     "features": _client("features", "show and change the feature levels of a cluster"),

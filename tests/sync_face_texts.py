@@ -15,6 +15,7 @@ PARTS = {
     "features": ("features", "FeatureAdmin"),
     "quotas": ("quotas", "QuotaAdmin"),
     "brokers": ("brokers", "BrokerAdmin"),
+    "acls": ("acls", "AclAdmin"),
 }
 # A docstring with sections ends on a line of its own.
 SECTION = re.compile(r"^(Args|Returns|Raises|Example):$", re.MULTILINE)

@@ -32,6 +32,7 @@ FACES = {
     "features": ["administration.features:FeatureAdmin"],
     "quotas": ["administration.quotas:QuotaAdmin"],
     "brokers": ["administration.brokers:BrokerAdmin"],
+    "acls": ["administration.acls:AclAdmin"],
     "parallel": ["parallel.parallel:ParallelRun"],
 }
 # What is given back in its blocking form, and where that is.

@@ -11,6 +11,7 @@ from ottla.client.admin import Admin as AsyncAdmin
 from ottla.client.cluster.topic_pages import PAGE_PARTITIONS
 from ottla.client.settings.config import ClientConfig, Isolation
 from ottla.client.settings.listing import lists_settings
+from ottla.client.sync.acls import AclAdmin
 from ottla.client.sync.brokers import BrokerAdmin
 from ottla.client.sync.face import Face
 from ottla.client.sync.features import FeatureAdmin
@@ -71,6 +72,7 @@ class Admin(Face):
         self.features = FeatureAdmin(self._client.features, self._loop)
         self.quotas = QuotaAdmin(self._client.quotas, self._loop)
         self.brokers = BrokerAdmin(self._client.brokers, self._loop)
+        self.acls = AclAdmin(self._client.acls, self._loop)
 
     @property
     def config(self) -> ClientConfig:

@@ -38,10 +38,6 @@ NOT_ADMINISTRATION = {
     ApiKey.SASL_HANDSHAKE: "connections, when there are listeners with SASL",
     ApiKey.SASL_AUTHENTICATE: "connections, when there are listeners with SASL",
     **dict.fromkeys(
-        (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS),
-        "always refused: there is no authorizer",
-    ),
-    **dict.fromkeys(
         (
             ApiKey.CREATE_DELEGATION_TOKEN,
             ApiKey.RENEW_DELEGATION_TOKEN,
@@ -61,7 +57,7 @@ FILES = (
     "client/admin.py",
     *(
         f"client/administration/{name}.py"
-        for name in ("brokers", "features", "placements", "quotas")
+        for name in ("acls", "brokers", "features", "placements", "quotas")
     ),
     "client/administration/topic_requests.py",
     "client/administration/transaction_requests.py",
