@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.replica.producer import AppendAction
+from ottla.broker.replica.verification import judge_batch
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.broker.log.partition_log import PartitionLog
+    from ottla.broker.replica.partition import Replica
     from ottla.broker.replica.producer import AppendVerdict
+    from ottla.broker.replica.refusals import Refusals
+    from ottla.protocol.records.batch import RecordBatch
 
 NOTHING = -1
+# Bound once: reading an enumeration's member costs as much as a call.
+_NONE = ErrorCode.NONE
+_DUPLICATE = AppendAction.DUPLICATE
+_REFUSE = AppendAction.REFUSE
 
 
 @dataclass(slots=True)
@@ -41,3 +50,35 @@ def repeated(log: PartitionLog, verdict: AppendVerdict, leader_epoch: int) -> Ap
         log_start_offset=log.log_start_offset,
         leader_epoch=leader_epoch,
     )
+
+
+def appended(log: PartitionLog, batch: RecordBatch, append_time_ms: int = NOTHING) -> AppendOutcome:
+    """The batch is the log's last one, appended in this very step."""
+    return AppendOutcome(
+        _NONE,
+        batch.base_offset,
+        log.log_end_offset,
+        append_time_ms,
+        log.log_start_offset,
+        batch.leader_epoch,
+    )
+
+
+def judge_producer(
+    replica: Replica, log: PartitionLog, refusals: Refusals, batch: RecordBatch
+) -> AppendOutcome | None:
+    """Why a batch with a producer id is not appended to a leader's log; None if it may be."""
+    leading = replica.leading
+    assert leading is not None
+    verdict = judge_batch(replica.history.producers, leading.verifications, batch)
+    if verdict.action is _DUPLICATE:
+        return repeated(log, verdict, replica.leader_epoch)
+    if verdict.action is _REFUSE:
+        error = verdict.error
+        if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            error = refusals.error_behind(batch) or error
+        return refused(log, error)
+    if batch.is_transactional:
+        # The transaction of a producer with a pending verification is in the log now.
+        leading.verifications.drop(batch.producer_id)
+    return None

@@ -2,7 +2,7 @@
 
 The only writer of its log; reading is in reading.py. What changes state is free of ``await``: the
 machine decides, the log writes, the machine is told, with nothing in between (hazard P-03). HOT:
-``write_plain`` and ``write``.
+``append``.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.engine.purgatory import WaitKey
 from ottla.broker.log.storage.txn_index import AbortedTransaction
-from ottla.broker.partitions.append_outcome import NOTHING, AppendOutcome, refused, repeated
+from ottla.broker.partitions.append_outcome import (
+    NOTHING,
+    AppendOutcome,
+    appended,
+    judge_producer,
+    refused,
+)
 from ottla.broker.partitions.lease import Lease, endless_lease
 from ottla.broker.partitions.traffic import Traffic
 from ottla.broker.replica.append import AppendPlan, AppendTime, judge_produced
 from ottla.broker.replica.partition import FetchVerdict
-from ottla.broker.replica.producer import APPEND, AppendAction
-from ottla.broker.replica.record_checks import compressed
+from ottla.broker.replica.producer import AppendAction
 from ottla.broker.replica.refusals import Refusals
 from ottla.broker.replica.transaction_ages import TransactionAges
-from ottla.broker.replica.verification import judge_batch
 from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records.batch import NO_PRODUCER_ID, TRANSACTIONAL_BIT, parse_batch
+from ottla.protocol.records.batch import NO_PRODUCER_ID, RecordBatch, parse_batch
 from ottla.protocol.records.control import encode_marker
 
 if TYPE_CHECKING:
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
     from ottla.broker.replica.roles import RoleChange
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Buffer, Clock
-    from ottla.protocol.records.batch import RecordBatch
     from ottla.protocol.records.control import TransactionMarker
 
 ACKS_ALL = -1
@@ -190,39 +193,51 @@ class PartitionRuntime:
 
     # ---- writing ----
 
-    def judge(self, records: Buffer | None, api_version: int) -> AppendPlan:
+    def judge(self, records: Buffer | None, api_version: int) -> RecordBatch | AppendPlan:
         """Judge a client's records before anything is decompressed; changes nothing."""
         rules, wall_ms = self.settings.append_rules, self._clock.wall_ms()
-        judged = judge_produced(records, rules, api_version, wall_ms)
-        return judged if isinstance(judged, AppendPlan) else AppendPlan(_NONE, None, judged)
+        return judge_produced(records, rules, api_version, wall_ms)
 
-    def write(self, plan: AppendPlan, acks: int) -> AppendOutcome:
+    def write(self, judged: RecordBatch | AppendPlan, acks: int) -> AppendOutcome:
         """Append judged records. Client and disk errors are returned, never raised."""
-        batch = plan.batch
-        if batch is None:
-            return refused(self.log, plan.error, plan.message)
+        written = self.append(judged, acks)
+        if isinstance(written, AppendOutcome):
+            return written
+        return appended(self.log, written)
+
+    def append(self, judged: RecordBatch | AppendPlan, acks: int) -> RecordBatch | AppendOutcome:
+        """As ``write``, but return the batch itself where it was appended with its own times. HOT.
+
+        That is nearly always, and says all that the answer needs."""
+        stamps_time = False
+        if isinstance(judged, RecordBatch):
+            batch = judged
+        elif judged.batch is None:
+            return refused(self.log, judged.error, judged.message)
+        else:
+            batch, stamps_time = judged.batch, judged.stamps_time
         replica = self.replica
-        error = replica.can_append(acks, has_lease=self.has_lease)
+        leading = replica.leading
+        if leading is None or not leading.followers or self.has_lease:
+            error = replica.can_append(acks)
+        else:
+            error = replica.can_append(acks, has_lease=False)
         if error is not _NONE:
             return self._refuse(batch, error)
         if self.log.home.health.is_low_on_space:
             # Reads, deletes and replication go on; clients repeat (hazard S-11).
             return self._refuse(batch, ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
         if batch.producer_id > NO_PRODUCER_ID:
-            leading = replica.leading
-            assert leading is not None
-            verdict = judge_batch(replica.history.producers, leading.verifications, batch)
-            if verdict.action is _DUPLICATE:
-                return repeated(self.log, verdict, replica.leader_epoch)
-            if verdict.action is _REFUSE:
-                error = verdict.error
-                if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                    error = self.refusals.error_behind(batch) or error
-                return refused(self.log, error)
-            if batch.is_transactional:
-                # The transaction of a producer with a pending verification is in the log now.
-                leading.verifications.drop(batch.producer_id)
-        return self._append(batch, stamps_time=plan.stamps_time)
+            outcome = judge_producer(replica, self.log, self.refusals, batch)
+            if outcome is not None:
+                return outcome
+        if stamps_time:
+            return self._append(batch, stamps_time=True)
+        try:
+            self._put(batch)
+        except KafkaError as failure:
+            return self._refuse(batch, failure.code, failure.message)
+        return batch
 
     def write_marker(self, marker: TransactionMarker, transaction_version: int) -> AppendOutcome:
         """End a producer's transaction here. Counts when it is committed up to ``next_offset``.
@@ -250,38 +265,6 @@ class PartitionRuntime:
         batch = parse_batch(bytearray(encode_marker(marker, self._clock.wall_ms())))
         return self._append(batch, stamps_time=self.settings.append_rules.uses_append_time)
 
-    def write_plain(self, records: memoryview, api_version: int, acks: int) -> int:
-        """Append what nearly every producer sends, when no flush is to settle it. HOT.
-
-        The base offset, or -1: nothing has changed then, and ``judge`` and ``write`` say why."""
-        replica, log = self.replica, self.log
-        leading = replica.leading
-        if (
-            leading is None
-            or not self.is_open
-            or (leading.followers and not self.has_lease)
-            or replica.can_append(acks) is not _NONE
-            or log.home.health.is_low_on_space
-            or log.settings.asks_for_flushes
-        ):
-            return NOTHING
-        rules, wall_ms = self.settings.append_rules, self._clock.wall_ms()
-        judged = judge_produced(records, rules, api_version, wall_ms)
-        batch = compressed(judged, rules, wall_ms) if isinstance(judged, AppendPlan) else judged
-        if batch is None or batch.attributes & TRANSACTIONAL_BIT:
-            return NOTHING
-        if batch.producer_id != NO_PRODUCER_ID:
-            verdict = replica.history.producers.judge(batch)
-            if verdict is not APPEND:
-                return NOTHING
-        leader_epoch = batch.leader_epoch
-        try:
-            self._put(batch)
-        except KafkaError:
-            batch.stamp(0, leader_epoch)
-            return NOTHING
-        return batch.base_offset
-
     def _append(self, batch: RecordBatch, *, stamps_time: bool) -> AppendOutcome:
         append_time = NOTHING
         if stamps_time:
@@ -291,14 +274,7 @@ class PartitionRuntime:
             self._put(batch)
         except KafkaError as error:
             return self._refuse(batch, error.code, error.message)
-        return AppendOutcome(
-            _NONE,
-            batch.base_offset,
-            self.log.log_end_offset,
-            append_time,
-            self.log.log_start_offset,
-            batch.leader_epoch,
-        )
+        return appended(self.log, batch, append_time)
 
     def _refuse(
         self, batch: RecordBatch, error: ErrorCode, message: str | None = None

@@ -8,22 +8,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.append import AppendPlan, ReadReason
+from ottla.broker.replica.append import AppendPlan, ReadReason, judge_produced
 from ottla.broker.replica.record_checks import RecordErrors, look_at_length, look_here
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.produce import LeaderIdAndEpoch, NodeEndpoint
+from ottla.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+)
+from ottla.protocol.records.batch import RecordBatch
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.metadata.metadata import MetadataCache
+    from ottla.broker.partitions.append_outcome import AppendOutcome
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.replica.verification import Guard
-    from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
-    from ottla.protocol.ports import Offload
+    from ottla.protocol.messages.produce import ProduceResponse
+    from ottla.protocol.ports import Clock, Offload
 
+_NONE = ErrorCode.NONE
 _NOT = ReadReason.NOT
 ACKS_ALL = -1
 VALID_ACKS = (ACKS_ALL, 0, 1)
@@ -66,6 +73,16 @@ class ProducePart:
         """Whether they would have had to be read, and were not."""
         return self.plan.look is not _NOT
 
+    @staticmethod
+    def of(
+        partition: PartitionRuntime,
+        judged: RecordBatch | AppendPlan,
+        answer: PartitionProduceResponse,
+    ) -> ProducePart:
+        """The part whose records were judged."""
+        plan = judged if isinstance(judged, AppendPlan) else AppendPlan(_NONE, None, judged)
+        return ProducePart(partition, plan, answer)
+
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:
         """It is not to be written, for a reason that the partition does not know of."""
         is_told = message is not None
@@ -87,28 +104,54 @@ class ProducePart:
         self.plan, self.record_errors = await offload.run(look_at_length, self.plan, rules, wall_ms)
 
 
+def append_at_once(
+    partition: PartitionRuntime, records: memoryview, api_version: int, acks: int, clock: Clock
+) -> RecordBatch | tuple[ProducePart, AppendOutcome] | None:
+    """Judge and append the records of a request for one partition, if that needs no waiting. HOT.
+
+    Returns the batch if it was appended with its producer's times, otherwise what its answer is
+    made of. None, with nothing changed, if a worker must read the records or the coordinator of a
+    transaction must be asked."""
+    rules, wall_ms = partition.settings.append_rules, clock.wall_ms()
+    judged = judge_produced(records, rules, api_version, wall_ms)
+    if isinstance(judged, RecordBatch):
+        written = partition.append(judged, acks)
+        if isinstance(written, RecordBatch):
+            return written
+        return ProducePart.of(partition, judged, PartitionProduceResponse()), written
+    part = ProducePart(partition, judged, PartitionProduceResponse())
+    if part.needs_look:
+        part.look_here(wall_ms)
+    if part.is_unread or part.is_transactional:
+        return None
+    written = partition.append(part.plan, acks)
+    return written if isinstance(written, RecordBatch) else (part, written)
+
+
 @dataclass(slots=True)
 class PendingProduce:
-    """One partition of a waiting request: what must have happened before it is acknowledged."""
+    """An append that is not acknowledged yet: what must have happened before it is.
+
+    ``error`` is the outcome once it is settled."""
 
     partition: PartitionRuntime
     required_offset: int
     leader_epoch: int
-    answer: PartitionProduceResponse
     needs_replication: bool
     needs_flush: bool
+    error: ErrorCode = _NONE
 
     @property
     def keys(self) -> list[Hashable]:
         return [self.partition.watermark_key, self.partition.flush_key]
 
     def is_settled(self) -> bool:
-        """Whether the outcome is known; an error is put into the response."""
+        """Whether the outcome is known."""
         if self.needs_replication:
             error = self.partition.replication_state(self.required_offset, self.leader_epoch)
             if error is None:
                 return False
-            if error != ErrorCode.NONE:
+            if error is not _NONE:
                 self.fail(error)
                 return True
         elif self.partition.is_becoming_leader:
@@ -128,8 +171,28 @@ class PendingProduce:
     def fail(self, error: ErrorCode) -> None:
         """Only codes that leave the outcome open may follow an append (hazard R-20):
         REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
-        self.answer.error_code = error
-        self.answer.base_offset = -1
+        self.error = error
+
+
+def pending_produce(
+    flushes: Flushes,
+    partition: PartitionRuntime,
+    acks: int,
+    required_offset: int,
+    leader_epoch: int,
+) -> PendingProduce | None:
+    """What an append that was just made has to wait for; None if it is acknowledged at once.
+
+    Starts the flush that it has made due."""
+    needs_replication = acks == ACKS_ALL and (
+        partition.replication_state(required_offset, leader_epoch) is not _NONE
+    )
+    needs_flush = partition.flush_is_due
+    if needs_flush:
+        flushes.start(partition)
+    if not (needs_replication or needs_flush or partition.is_becoming_leader):
+        return None
+    return PendingProduce(partition, required_offset, leader_epoch, needs_replication, needs_flush)
 
 
 def add_leaders(metadata: MetadataCache, listener: str, response: ProduceResponse) -> None:

@@ -130,8 +130,9 @@ def judge_produced(
 ) -> RecordBatch | AppendPlan:
     """Judge the records of one partition of a produce request of version 3 or later.
 
-    Returns the batch if it can be written unchanged: nearly always, unless it is compressed or the
-    topic has special settings. ``wall_ms`` is compared with the producer's timestamps."""
+    Returns the batch if it can be written unchanged and at once: nearly always, unless it is
+    compressed, in a transaction, or the topic has special settings. ``wall_ms`` is compared with
+    the producer's timestamps."""
     if records is None:
         return _refuse_early(ErrorCode.INVALID_RECORD, "there are no records")
     try:
@@ -182,7 +183,7 @@ def judge_produced(
         and not attributes & BROKERS_BITS
         and (not rules.validates or (not number and is_sound(batch, rules, wall_ms)))
     ):
-        return batch
+        return AppendPlan(_NONE, None, batch) if attributes & TRANSACTIONAL_BIT else batch
     return _plan(batch, CODECS[number], rules)
 
 

@@ -204,7 +204,7 @@ class Replica:
         if (
             leading.followers
             or leading.insync_count < self.limits.min_insync_replicas
-            or self.history.producers.transactions.awaits_watermark
+            or self.history.producers.transactions.ended
             or self.limits.counts_flushed
         ):
             return self.maybe_raise_watermark(now_ms)

@@ -30,11 +30,12 @@ class CompletedTransaction(NamedTuple):
 class PartitionTransactions:
     """Owned by the producer table, which feeds it every batch of the log in order."""
 
-    __slots__ = ("_ended", "_first_unstable", "_open", "on_begin", "settled_offset")
+    __slots__ = ("_first_unstable", "_open", "ended", "on_begin", "settled_offset")
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}
-        self._ended: list[CompletedTransaction] = []
+        # Those whose markers wait to be replicated.
+        self.ended: list[CompletedTransaction] = []
         self._first_unstable: int | None = None
         # The high watermark when it was last looked at.
         self.settled_offset = 0
@@ -46,14 +47,9 @@ class PartitionTransactions:
         """The first offset of the earliest transaction whose outcome is not settled, if any."""
         return self._first_unstable
 
-    @property
-    def awaits_watermark(self) -> bool:
-        """Whether a marker waits to be replicated."""
-        return bool(self._ended)
-
     def awaits(self, producer_id: int) -> bool:
         """Whether a marker of this producer waits to be replicated."""
-        return any(done.producer_id == producer_id for done in self._ended)
+        return any(done.producer_id == producer_id for done in self.ended)
 
     @property
     def open_transactions(self) -> dict[int, int]:
@@ -83,29 +79,29 @@ class PartitionTransactions:
         del self._open[producer_id]
         # As in Kafka, the index entry considers open transactions only, not unreplicated markers.
         # The high watermark is compared with the first marker only.
-        assert not self._ended or self._ended[-1].last_offset < marker_offset
+        assert not self.ended or self.ended[-1].last_offset < marker_offset
         stable = min(self._open.values(), default=marker_offset + 1)
         done = CompletedTransaction(producer_id, first_offset, marker_offset, is_aborted, stable)
-        self._ended.append(done)
+        self.ended.append(done)
         self._refresh()
         return done
 
     def on_high_watermark(self, high_watermark: int) -> bool:
         """Markers below it are settled for good; True if the first unstable offset has moved."""
         self.settled_offset = high_watermark
-        if not self._ended or self._ended[0].last_offset >= high_watermark:
+        if not self.ended or self.ended[0].last_offset >= high_watermark:
             return False
-        self._ended = [done for done in self._ended if done.last_offset >= high_watermark]
+        self.ended = [done for done in self.ended if done.last_offset >= high_watermark]
         return self._refresh()
 
     def clear(self) -> None:
         """Forget everything; the log is about to be replayed."""
         self._open.clear()
-        self._ended.clear()
+        self.ended.clear()
         self._refresh()
 
     def _refresh(self) -> bool:
         before = self._first_unstable
-        firsts = [*self._open.values(), *(done.first_offset for done in self._ended)]
+        firsts = [*self._open.values(), *(done.first_offset for done in self.ended)]
         self._first_unstable = min(firsts, default=None)
         return before != self._first_unstable

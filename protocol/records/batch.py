@@ -122,11 +122,7 @@ class RecordBatch:
     @property
     def view(self) -> memoryview:
         """The batch's own bytes."""
-        buffer, size_bytes = self.buffer, self.size_bytes
-        if size_bytes == len(buffer):
-            # So its position is 0: a produced batch, which is written as it came.
-            return buffer
-        return buffer[self.position : self.position + size_bytes]
+        return self.buffer[self.position : self.position + self.size_bytes]
 
     @property
     def payload(self) -> memoryview:

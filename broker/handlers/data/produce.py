@@ -14,30 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinating.internal_topics import is_closed_to
 from ottla.broker.engine.context import Paused
-from ottla.broker.engine.deferred import DeferredAnswer
+from ottla.broker.handlers.appends import Appends, new_answer, refusal_of
 from ottla.broker.handlers.txn_produces import begin_all, verify_all
-from ottla.broker.partitions.produces import (
-    ACKS_ALL,
-    LEADER_VERSION,
-    TOPIC_ID_VERSION,
-    VALID_ACKS,
-    PendingProduce,
-    ProducePart,
-    add_leaders,
-)
-from ottla.broker.partitions.request_outcome import await_all
+from ottla.broker.partitions.produces import TOPIC_ID_VERSION, ProducePart
 from ottla.protocol.acls import AclResourceType, Operation
-from ottla.protocol.errors import ErrorCode, KafkaError, error_code
-from ottla.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ports import FileRegion
 
 if TYPE_CHECKING:
@@ -45,30 +26,17 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
-    from ottla.broker.partitions.append_outcome import AppendOutcome
     from ottla.protocol.ids import Uuid
+    from ottla.protocol.messages.produce import (
+        PartitionProduceData,
+        PartitionProduceResponse,
+        ProduceRequest,
+        TopicProduceData,
+    )
 
     _Asked = tuple[TopicProduceData, Iterable[PartitionProduceData]]
 
-_MESSAGE_VERSION = 8
-_STORAGE_ERROR_VERSION = 4
-
-# Stands in every answer that names no leader. Shared, so replaced and never written to.
-_NOBODY = LeaderIdAndEpoch()
 _NONE = ErrorCode.NONE
-# Kafka says them before it looks at the log, and then not where that starts.
-_SAID_AT_ONCE = frozenset(
-    {
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
-_WRITE = Operation.WRITE
-_TOPIC = AclResourceType.TOPIC
 
 
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Any:
@@ -76,33 +44,18 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
 
     The ordered part suspends only where records must be looked into, or the coordinator of a
     transaction must be asked. HOT."""
-    response = ProduceResponse()
+    appends = Appends(services, context, request)
     suspended: list[ProducePart] = []
     transactional: list[ProducePart] = []
-    pending: list[PendingProduce] = []
-    acks = request.acks
     wall_ms = services.ports.clock.wall_ms()
     for topic, partition_data in _asked(request):
-        name = topic.name
-        if context.api_version >= TOPIC_ID_VERSION:
-            name = services.metadata.topic_name(topic.topic_id) or ""
-        answers: list[PartitionProduceResponse] = []
-        refusal = _NONE
-        if context.api_version >= TOPIC_ID_VERSION and not name:
-            refusal = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not services.authorizer.is_allowed(context, _WRITE, _TOPIC, name):
-            refusal = _why_refused(services, context, request.transactional_id)
-        elif acks not in VALID_ACKS:
-            refusal = ErrorCode.INVALID_REQUIRED_ACKS
-        elif is_closed_to("" if services.acls else context.client_id, name):
-            # Among rules, a client id is a label that a client chooses and grants nothing.
-            refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
+        name, refusal = _topic(services, context, request, topic)
+        answers = appends.answers_for(name, topic.topic_id)
         for wanted in partition_data:
-            answer = PartitionProduceResponse(
-                index=wanted.index, error_code=refusal, base_offset=-1, current_leader=_NOBODY
-            )
+            answer = new_answer(wanted.index)
             answers.append(answer)
             if refusal is not _NONE:
+                answer.error_code = refusal
                 continue
             part = _judge(services, context, (name, topic.topic_id), wanted, answer)
             if part is None:
@@ -114,26 +67,39 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
             elif part.needs_look:
                 suspended.append(part)
             else:
-                _write(services, context, acks, pending, part)
-        response.responses.append(
-            TopicProduceResponse(name=name, topic_id=topic.topic_id, partition_responses=answers)
-        )
+                appends.write(part)
     if not suspended and not transactional:
-        return _finish(services, context, request, response, pending)
-    write = partial(_write, services, context, acks, pending)
-    finish = partial(_finish, services, context, request, response, pending)
+        return appends.finish()
     if transactional:
         begin_all(services, context, request.transactional_id, transactional)
         for part in transactional:
             if part.guard is None and not part.needs_look:
-                write(part)
+                appends.write(part)
             else:
                 suspended.append(part)
         if not suspended:
-            return finish()
+            return appends.finish()
         verify = partial(verify_all, services, context, request.transactional_id, suspended)
-        return Paused(_look_then_write(services, suspended, verify, write, finish))
-    return _look_then_write(services, suspended, _nothing_to_ask, write, finish)
+        return Paused(_look_then_write(appends, suspended, verify))
+    return _look_then_write(appends, suspended, _nothing_to_ask)
+
+
+def _topic(
+    services: Services, context: RequestContext, request: ProduceRequest, topic: TopicProduceData
+) -> tuple[str, ErrorCode]:
+    """The topic's name, and why nothing may be appended to it."""
+    name = topic.name
+    if context.api_version >= TOPIC_ID_VERSION:
+        name = services.metadata.topic_name(topic.topic_id) or ""
+        if not name:
+            return name, ErrorCode.UNKNOWN_TOPIC_ID
+    refusal = refusal_of(services, context, request.acks, name)
+    if refusal is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        refusal = _why_refused(services, context, request.transactional_id)
+    elif refusal is _NONE and is_closed_to("" if services.acls else context.client_id, name):
+        # Among rules, a client id is a label that a client chooses and grants nothing.
+        refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return name, refusal
 
 
 def _why_refused(
@@ -141,7 +107,7 @@ def _why_refused(
 ) -> ErrorCode:
     """A transaction that the producer may not use is said before the topic."""
     if transactional_id is None or services.authorizer.may_see(
-        context, _WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
+        context, Operation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -180,117 +146,23 @@ def _judge(
         return None
     records = wanted.records
     assert not isinstance(records, FileRegion), "requests hold their records in memory"
-    return ProducePart(partition, partition.judge(records, context.api_version), answer)
+    judged = partition.judge(records, context.api_version)
+    return ProducePart.of(partition, judged, answer)
 
 
 async def _look_then_write(
-    services: Services,
-    suspended: list[ProducePart],
-    verify: Callable[[], Awaitable[None]],
-    write: Callable[[ProducePart], None],
-    finish: Callable[[], Any],
+    appends: Appends, suspended: list[ProducePart], verify: Callable[[], Awaitable[None]]
 ) -> Any:
-    wall_ms = services.ports.clock.wall_ms()
+    ports = appends.services.ports
+    wall_ms = ports.clock.wall_ms()
     for part in suspended:
         if part.needs_look:
-            await part.look(wall_ms, services.ports.offload)
+            await part.look(wall_ms, ports.offload)
     await verify()
     for part in suspended:
-        write(part)
-    return finish()
+        appends.write(part)
+    return appends.finish()
 
 
 async def _nothing_to_ask() -> None:
     """No transaction is about to begin."""
-
-
-def _write(
-    services: Services,
-    context: RequestContext,
-    acks: int,
-    pending: list[PendingProduce],
-    part: ProducePart,
-) -> None:
-    """Append one partition's batch, answer it, and note what the answer has to wait for."""
-    partition = part.partition
-    if part.is_unread:
-        part.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    appended = partition.write(part.plan, acks)
-    _fill(part, appended, context.api_version)
-    if appended.error_code is not _NONE:
-        services.refusal_log.note(
-            partition.partition, context.client_id, appended.error_code, appended.error_message
-        )
-        return
-    needs_replication = acks == ACKS_ALL and (
-        partition.replication_state(appended.next_offset, appended.leader_epoch) is not _NONE
-    )
-    needs_flush = partition.flush_is_due
-    if needs_flush:
-        services.flushes.start(partition)
-    if needs_replication or needs_flush or partition.is_becoming_leader:
-        pending.append(
-            PendingProduce(
-                partition,
-                appended.next_offset,
-                appended.leader_epoch,
-                part.answer,
-                needs_replication,
-                needs_flush,
-            )
-        )
-
-
-def _finish(
-    services: Services,
-    context: RequestContext,
-    request: ProduceRequest,
-    response: ProduceResponse,
-    pending: list[PendingProduce],
-) -> Any:
-    if request.acks == 0:
-        _refuse_silently(response)
-        return None
-
-    def told() -> ProduceResponse:
-        if context.api_version >= LEADER_VERSION:
-            add_leaders(services.metadata, context.listener, response)
-        return response
-
-    if not pending:
-        return told()
-    later: DeferredAnswer[ProduceResponse] = DeferredAnswer()
-    deadline_ms = context.received_ms + max(0, request.timeout_ms)
-    await_all(services.waiting, pending, deadline_ms, lambda: later.complete(told()), context.peer)
-    return later
-
-
-def _fill(part: ProducePart, appended: AppendOutcome, api_version: int) -> None:
-    answer = part.answer
-    error = answer.error_code = appended.error_code
-    answer.base_offset = appended.base_offset
-    answer.log_append_time_ms = appended.log_append_time_ms
-    if error not in _SAID_AT_ONCE and not part.plan.is_early:
-        answer.log_start_offset = appended.log_start_offset
-    if error is _NONE:
-        return
-    if api_version >= _MESSAGE_VERSION:
-        if part.plan.is_told:
-            answer.error_message = appended.error_message
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
-            for index, text in part.record_errors
-        ]
-    if error is ErrorCode.KAFKA_STORAGE_ERROR and api_version < _STORAGE_ERROR_VERSION:
-        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def _refuse_silently(response: ProduceResponse) -> None:
-    # Without an answer, a closed connection is the only way the producer learns of an error.
-    for topic in response.responses:
-        for part in topic.partition_responses:
-            if part.error_code != ErrorCode.NONE:
-                raise KafkaError(
-                    error_code(part.error_code),
-                    f"produce with acks=0 to {topic.name}-{part.index} failed",
-                )

@@ -1,34 +1,32 @@
-"""The shorter way of nearly every produce request: one batch, for a partition that is led here.
+"""Produce requests that the lean codec reads: one batch for one partition, in no transaction.
 
-It answers at once, or when the in-sync replicas have the batch. What it cannot do it leaves to
-``produce.handle`` and changes nothing then: a new check there belongs here, too, or must make this
-decline. HOT.
+They take the steps of ``produce.handle``: the same refusals, judge, append and wait. What is lean
+is the request, read without objects, and the answer to a batch that was appended, written without
+objects. What the lean codec cannot say is left to ``produce.handle`` before anything has changed:
+topics that are refused, and records that a worker must read. HOT.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.engine.context import RequestContext
 from ottla.broker.engine.deferred import DeferredAnswer
+from ottla.broker.handlers.appends import Appends, new_answer, refusal_of
 from ottla.broker.partitions.produces import (
     ACKS_ALL,
-    LEADER_VERSION,
     TOPIC_ID_VERSION,
-    VALID_ACKS,
-    add_leaders,
+    append_at_once,
+    pending_produce,
 )
+from ottla.broker.partitions.request_outcome import await_all
 from ottla.coordinator.metadata.image import INTERNAL_TOPICS
-from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import encoder
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import response_header
 from ottla.protocol.ids import ZERO_UUID
-from ottla.protocol.messages.produce import (
-    PartitionProduceResponse,
-    ProduceResponse,
-    TopicProduceResponse,
-)
+from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.straight import PRODUCE_VERSIONS, produce_answer, produce_reader
 
@@ -37,107 +35,133 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.context import ClientPeer, ReplyPart
     from ottla.broker.handlers.services import Services, Straight
+    from ottla.broker.partitions.append_outcome import AppendOutcome
     from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.partitions.produces import PendingProduce, ProducePart
+    from ottla.protocol.messages.produce import PartitionProduceResponse
+
+    Parts = Sequence[ReplyPart]
 
 _NONE = ErrorCode.NONE
-_WRITE = Operation.WRITE
-_TOPIC = AclResourceType.TOPIC
+# Where a frame's client id begins.
+_CLIENT_ID = 10
 
 
 def straight(version: int) -> Straight | None:
-    """The shorter way for requests of that version."""
+    """What serves the requests of that version that the lean codec reads; None if it reads none."""
     if version not in PRODUCE_VERSIONS:
         return None
     read, answer = produce_reader(version), produce_answer(version)
     by_id = version >= TOPIC_ID_VERSION
 
-    def append(
+    def produce(
         services: Services, peer: ClientPeer, frame: memoryview, body: int, correlation_id: int
-    ) -> Sequence[ReplyPart] | DeferredAnswer[Sequence[ReplyPart]] | None:
+    ) -> Parts | DeferredAnswer[Parts] | None:
         asked = read(frame, body)
         if asked is None:
             return None
         acks, wanted, index, records, named, timeout_ms = asked
         topic: str | None = services.metadata.topic_name(wanted) if by_id else wanted
-        if topic is None:
+        if topic is None or topic in INTERNAL_TOPICS:
             return None
         partition = services.partitions.find(topic, index)
-        if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:
+        if partition is None or (by_id and partition.log.topic_id != wanted):
             return None
-        if not services.authorizer.is_allowed(peer, _WRITE, _TOPIC, topic):
+        if refusal_of(services, peer, acks, topic) is not _NONE:
             return None
-        if by_id and partition.log.topic_id != wanted:
+        written = append_at_once(partition, records, version, acks, services.ports.clock)
+        if written is None:
             return None
-        base_offset = partition.write_plain(records, version, acks)
-        if base_offset < 0:
-            return None
-        if acks == 0:
-            return ()
+        if isinstance(written, tuple):
+            one = _SingleProduce(services, peer, frame[_CLIENT_ID:body], version, correlation_id)
+            return one.conclude(*written, acks, timeout_ms)
         log = partition.log
-        parts = (answer(correlation_id, named, index, base_offset, log.log_start_offset),)
         next_offset = log.log_end_offset
-        if acks != ACKS_ALL or partition.replica.high_watermark >= next_offset:
-            return parts
-        pending = _Pending(services, peer, partition, version, correlation_id)
-        return pending.park(next_offset, timeout_ms, parts)
+        parts = (answer(correlation_id, named, index, written.base_offset, log.log_start_offset),)
+        if (
+            (acks == ACKS_ALL and partition.replica.high_watermark < next_offset)
+            or log.settings.asks_for_flushes
+            or not partition.is_open
+        ):
+            # Nearly every append is spared the call.
+            epoch = written.leader_epoch
+            waits = pending_produce(services.flushes, partition, acks, next_offset, epoch)
+            if waits is not None and acks != 0:
+                one = _SingleProduce(services, peer, frame[:0], version, correlation_id)
+                return one.wait(waits, parts, timeout_ms)
+        return parts if acks != 0 else ()
 
-    return append
+    return produce
 
 
-class _Pending(NamedTuple):
-    """An append that the in-sync replicas do not have yet."""
+class _SingleProduce(NamedTuple):
+    """A request of the lean codec whose answer it cannot write, or not yet."""
 
     services: Services
     peer: ClientPeer
-    partition: PartitionRuntime
+    client_id: memoryview
     version: int
     correlation_id: int
 
-    def park(
-        self, required_offset: int, timeout_ms: int, parts: tuple[bytes]
-    ) -> DeferredAnswer[Sequence[ReplyPart]]:
-        """The answer once it is known: the one that is made already, or an error that leaves the
-        outcome open (hazard R-20)."""
-        partition, services = self.partition, self.services
-        leader_epoch = partition.leader_epoch
-        later: DeferredAnswer[Sequence[ReplyPart]] = DeferredAnswer()
-
-        def try_complete() -> bool:
-            error = partition.replication_state(required_offset, leader_epoch)
-            if error is None:
-                return False
-            later.complete(parts if error is _NONE else self._refusal(error))
-            return True
-
-        services.waiting.park(
-            (partition.watermark_key,),
-            services.ports.clock.now_ms() + max(0, timeout_ms),
-            try_complete,
-            lambda: later.complete(self._refusal(ErrorCode.REQUEST_TIMED_OUT)),
-            owner=self.peer,
-            just_asked=True,
-        )
+    def conclude(
+        self, part: ProducePart, outcome: AppendOutcome, acks: int, timeout_ms: int
+    ) -> Parts | DeferredAnswer[Parts]:
+        """The answer for an outcome that is more than an offset: a refusal, a duplicate, a time."""
+        part.answer = new_answer(part.partition.partition[1])
+        appends = self._appends(part.partition, part.answer, acks, timeout_ms)
+        appends.take(part, outcome)
+        answer = appends.finish()
+        if answer is None:
+            return ()
+        if isinstance(answer, ProduceResponse):
+            return self._encoded(answer)
+        later: DeferredAnswer[Parts] = DeferredAnswer()
+        answer.then(lambda response: later.complete(self._encoded(response)))
         return later
 
-    def _refusal(self, error: ErrorCode) -> tuple[bytearray]:
-        topic, index = self.partition.partition
-        part = PartitionProduceResponse(
-            index=index,
-            error_code=error,
-            base_offset=-1,
-            log_start_offset=self.partition.log_start_offset,
+    def wait(self, waits: PendingProduce, parts: Parts, timeout_ms: int) -> DeferredAnswer[Parts]:
+        """The answer once it is known: the one that is written already, or an error that leaves the
+        outcome open (hazard R-20)."""
+        services = self.services
+        later: DeferredAnswer[Parts] = DeferredAnswer()
+        start_offset = waits.partition.log_start_offset
+
+        def finish() -> None:
+            if waits.error is _NONE:
+                later.complete(parts)
+                return
+            answer = new_answer(waits.partition.partition[1])
+            answer.log_start_offset = start_offset
+            appends = self._appends(waits.partition, answer, ACKS_ALL, timeout_ms)
+            appends.pending.append((waits, answer))
+            later.complete(self._encoded(appends.told()))
+
+        deadline_ms = services.ports.clock.now_ms() + max(0, timeout_ms)
+        await_all(services.waiting, (waits,), deadline_ms, finish, self.peer)
+        return later
+
+    def _appends(
+        self,
+        partition: PartitionRuntime,
+        answer: PartitionProduceResponse,
+        acks: int,
+        timeout_ms: int,
+    ) -> Appends:
+        context = RequestContext(
+            self.peer,
+            ApiKey.PRODUCE,
+            self.version,
+            self.correlation_id,
+            str(self.client_id, "utf-8", "replace"),
+            self.services.ports.clock.now_ms(),
         )
-        response = ProduceResponse(
-            responses=[
-                TopicProduceResponse(
-                    name=topic,
-                    topic_id=self.partition.log.topic_id or ZERO_UUID,
-                    partition_responses=[part],
-                )
-            ]
-        )
-        if self.version >= LEADER_VERSION:
-            add_leaders(self.services.metadata, self.peer.listener, response)
+        request = ProduceRequest(acks=acks, timeout_ms=timeout_ms)
+        appends = Appends(self.services, context, request)
+        topic_id = partition.log.topic_id or ZERO_UUID
+        appends.answers_for(partition.partition.topic, topic_id).append(answer)
+        return appends
+
+    def _encoded(self, response: ProduceResponse) -> tuple[bytearray]:
         out = bytearray(response_header(ApiKey.PRODUCE, self.version)(self.correlation_id))
         encoder(ProduceResponse, self.version)(response, out, [])
         return (out,)

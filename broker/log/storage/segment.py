@@ -124,7 +124,13 @@ class Segment:
 
     def append(self, batches: Sequence[RecordBatch]) -> None:
         """Write the batches in one call, then account for them. Raises OSError before that."""
-        views = [batches[0].view] if len(batches) == 1 else _views_of(batches)
+        first = batches[0]
+        if len(batches) > 1:
+            views = _views_of(batches)
+        else:
+            # A produced batch is its whole buffer, and is spared the call.
+            buffer = first.buffer
+            views = [buffer if first.size_bytes == len(buffer) else first.view]
         (self._file or self.file).append(views)
         position = self.size_bytes
         for batch in batches:

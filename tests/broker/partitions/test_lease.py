@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.partitions.append_outcome import AppendOutcome
 from ottla.broker.partitions.lease import BELIEF_MS, Lease, endless_lease
 from ottla.coordinator.store.store import SessionState
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records.batch import RecordBatch
 from tests.broker.support.leader_site import LeaderSite, open_site
 from tests.broker.support.requests import batch
 from tests.coordinator.store.flaky import FlakySession
@@ -77,21 +79,20 @@ def test_without_a_store_it_never_ends() -> None:
     assert endless_lease().holds(1e18)
 
 
-def write_short(site: LeaderSite, acks: int) -> int:
-    """One record by the short path: its offset, or -1."""
-    return site.one.write_plain(memoryview(bytearray(batch(b"x"))), 9, acks)
-
-
 @pytest.mark.parametrize("acks", [0, 1, -1])
-async def test_the_short_path_writes_with_a_lease_and_declines_without_one(acks: int) -> None:
-    """It asks the same question as the long path, or a zombie writes what will be cut (R-19)."""
+async def test_an_ordinary_batch_needs_the_lease_like_any_other(acks: int) -> None:
+    """What is appended with its own times is returned as it is, but asks the same questions: a
+    zombie would write what will be cut (R-19)."""
     site = await open_site(1, 2, 3)
-    first = write_short(site, acks)
+    records = [memoryview(bytearray(batch(b"x"))) for _ in range(2)]
+    first = site.one.append(site.one.judge(records[0], 9), acks)
     site.lease._session = Silent(site.session.inner)
     site.clock.now = TIMEOUT_MS
+    second = site.one.append(site.one.judge(records[1], 9), acks)
 
-    assert (first, write_short(site, acks)) == (0, -1)
-    assert site.one.log.log_end_offset == 1
+    assert isinstance(first, RecordBatch)
+    assert isinstance(second, AppendOutcome if acks != -1 else RecordBatch)
+    assert site.one.log.log_end_offset == (1 if acks != -1 else 2)
     await site.close()
 
 

@@ -6,37 +6,36 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
-        "short-produce-answers-one-record-early",
+        "lean-produce-answers-one-record-early",
         "broker/handlers/data/produce_straight.py",
-        "if acks != ACKS_ALL or partition.replica.high_watermark >= next_offset:",
-        "if acks != ACKS_ALL or partition.replica.high_watermark >= next_offset - 1:",
-        "acks=all on the short path is answered when every in-sync replica has the whole batch.",
+        "            (acks == ACKS_ALL and partition.replica.high_watermark < next_offset)\n",
+        "            (acks == ACKS_ALL and partition.replica.high_watermark < next_offset - 1)\n",
+        "acks=all is answered when every in-sync replica has the whole batch.",
         ("tests/broker/following/test_replication.py",),
     ),
     Mutant(
-        "short-produce-skips-the-authorizer",
-        "broker/handlers/data/produce_straight.py",
-        "        if not services.authorizer.is_allowed(peer, _WRITE, _TOPIC, topic):\n"
-        "            return None\n",
-        "",
-        "The short produce path declines what its sender may not write.",
+        "produce-skips-the-authorizer",
+        "broker/handlers/appends.py",
+        "    if not services.authorizer.is_allowed(caller, _WRITE, _TOPIC, topic):\n",
+        "    if False:\n",
+        "A producer appends only to topics that it may write.",
         ("tests/broker/handlers/data/test_straight_refusals.py",),
     ),
     Mutant(
-        "short-produce-of-any-acks",
-        "broker/handlers/data/produce_straight.py",
-        "        if partition is None or acks not in VALID_ACKS or topic in INTERNAL_TOPICS:\n",
-        "        if partition is None or topic in INTERNAL_TOPICS:\n",
-        "The short path of produce and fetch declines every unusual request and changes "
-        "nothing then.",
+        "produce-of-any-acks",
+        "broker/handlers/appends.py",
+        "    if acks not in VALID_ACKS:\n",
+        "    if False:\n",
+        "A produce is refused, judged, appended and waited for by the same functions, whichever "
+        "codec has read it.",
         ("tests/broker/handlers/data/test_straight_refusals.py",),
     ),
     Mutant(
-        "short-produce-answers-a-time-out-with-success",
+        "lean-produce-answers-a-time-out-with-success",
         "broker/handlers/data/produce_straight.py",
-        "            lambda: later.complete(self._refusal(ErrorCode.REQUEST_TIMED_OUT)),\n",
-        "            lambda: later.complete(parts),\n",
-        "acks=all on the short path is refused when its time is over.",
+        "            if waits.error is _NONE:\n",
+        "            if True:\n",
+        "acks=all is refused when its time is over, whichever codec reads it.",
         ("tests/broker/following/test_replication.py",),
     ),
     Mutant(
@@ -44,7 +43,8 @@ MUTANTS = (
         "broker/handlers/data/fetch_straight.py",
         "        if region.size_bytes < min_bytes and wait_ms > 0:\n            return None\n",
         "",
-        "The short fetch path declines what has to wait.",
+        "A lean fetch is declined, with nothing changed, unless it can be answered with records "
+        "at once.",
         ("tests/broker/handlers/data/test_fetch_waiting.py",),
     ),
     Mutant(

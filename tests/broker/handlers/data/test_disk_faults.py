@@ -146,13 +146,12 @@ async def test_a_partition_on_a_dead_disk_is_told_once_that_nobody_leads_it(
     assert 1 <= len(told) <= 3
 
 
-async def test_a_failed_write_leaves_the_request_as_it_came() -> None:
-    """The general path judges it once more for its answer: the broker's own timestamp would be
-    refused."""
+async def test_a_batch_whose_write_fails_is_refused_after_one_try() -> None:
+    """A second try of the same request could only wear out a disk that fails."""
     async with with_faults() as (_running, client, plan):
         await create(client)
         await produced(client, batch(b"a"))
-        plan.add(DiskFault(frozenset({"append"}), errno.ENOMEM, ".log", times=2))
+        plan.add(DiskFault(frozenset({"append"}), errno.ENOMEM, ".log", times=1))
 
         answers = [await produced(client, batch(b"b")) for _ in range(2)]
 

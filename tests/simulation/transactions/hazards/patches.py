@@ -81,7 +81,7 @@ def _settles_with_the_marker(before: Any) -> Any:
         self: PartitionTransactions, producer_id: int, marker_offset: int, *, is_aborted: bool
     ) -> Any:
         done = before(self, producer_id, marker_offset, is_aborted=is_aborted)
-        self._ended.clear()
+        self.ended.clear()
         self._refresh()
         return done
 
