@@ -229,6 +229,7 @@ class Replica:
         here (hazard R-08). A response from an older epoch is dropped (R-06)."""
         if not self.follows(leader_epoch):
             return False
+        assert self.leading is None
         assert log_end_offset >= self.log_end_offset
         self.log_end_offset = log_end_offset
         known = min(leader_high_watermark, log_end_offset)

@@ -110,7 +110,7 @@ class GroupOverview:
         deletion = _Deletion(self._scope, ticket, results)
         for result in results:
             self._delete(result, deletion)
-        deletion.settle()
+        deletion.close()
 
     def _delete(self, result: DeletableGroupResult, deletion: _Deletion) -> None:
         group_id = result.group_id
@@ -157,20 +157,29 @@ class _Deletion:
         self._ticket = ticket
         self._results = results
         self._open: set[int] = set()
+        self._is_closed = False
         self._is_answered = False
 
     def wait_for(self, result: DeletableGroupResult) -> None:
         """Wait for the outcome of that group."""
+        assert not self._is_closed
+        assert result.error_code == ErrorCode.NONE
         self._open.add(id(result))
 
-    def settle(
-        self, result: DeletableGroupResult | None = None, error: ErrorCode = ErrorCode.NONE
-    ) -> None:
+    def close(self) -> None:
+        """All groups of the request were looked at: some may have nothing to append."""
+        self._is_closed = True
+        self._answer_if_settled()
+
+    def settle(self, result: DeletableGroupResult, error: ErrorCode) -> None:
         """Set a group's outcome; only its first one counts. Answer if none is open."""
-        if result is not None and id(result) in self._open:
+        if id(result) in self._open:
             self._open.remove(id(result))
             result.error_code = error
-        if not self._open and not self._is_answered:
+        self._answer_if_settled()
+
+    def _answer_if_settled(self) -> None:
+        if self._is_closed and not self._open and not self._is_answered:
             self._is_answered = True
             self._scope.outbox.answer(self._ticket, DeleteGroupsResponse(results=self._results))
 

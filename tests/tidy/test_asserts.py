@@ -12,9 +12,9 @@ from tests.tidy.tree import functions, product_modules
 FLOORS = {
     "broker.cleaner": 22,
     "broker.following": 18,
-    "broker.replica": 25,
+    "broker.replica": 26,
     "coordinator.controller": 36,
-    "coordinator.group": 17,
+    "coordinator.group": 19,
     "coordinator.transaction": 42,
 }
 

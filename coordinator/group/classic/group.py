@@ -173,7 +173,10 @@ class ClassicGroup:
         roster = self.roster
         roster.protocol_type = value.protocol_type or None
         for member in members_of(value):
-            roster.add(member, value.protocol_type)
+            is_held = roster.static_id(member.instance_id) is not None
+            # Another program may have written a member or an instance id twice.
+            if member.member_id not in roster.members and not is_held:
+                roster.add(member, value.protocol_type)
         if value.leader in roster.members:
             roster.leader_id = value.leader
         self.generation.restore(value)

@@ -107,6 +107,7 @@ VALUE_OF_KIND: dict[RecordKind, type[RecordValue]] = {
     RecordKind.CONSUMER_GROUP_REGULAR_EXPRESSION: ConsumerGroupRegularExpressionValue,
 }
 KIND_OF_VALUE = {declared: kind for kind, declared in VALUE_OF_KIND.items()}
+assert len(KIND_OF_VALUE) == len(VALUE_OF_KIND)
 # Offsets and classic groups: version 3, which every broker since 2.1 reads.
 WRITTEN_VERSIONS: dict[type, int] = {OffsetCommitValue: 3, GroupMetadataValue: 3}
 
@@ -130,6 +131,7 @@ _EXPIRING_OFFSET_VERSION = 1
 
 def encode_key(kind: RecordKind, group_id: str, name: str = "", partition: int = -1) -> bytes:
     """The key of a record. Raises ValueError for a name longer than a key can hold."""
+    assert partition >= 0 or kind not in _OFFSET_KINDS, "the next coordinator would not read it"
     key = _INT16.pack(kind) + _string(group_id)
     if kind in _OFFSET_KINDS:
         return key + _string(name) + _INT32.pack(partition)

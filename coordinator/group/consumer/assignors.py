@@ -47,6 +47,7 @@ def assign_ranges(task: AssignmentTask) -> Assignments:
             if quota:
                 found[member_id][topic_id] = frozenset(range(start, start + quota))
             start += quota
+        assert start == count or not takers, "a partition would have no owner"
     return dict(found)
 
 

@@ -108,6 +108,7 @@ class ClassicMembers:
         self._rebalancing.refresh(changes, is_bump_due=is_bump_due)
         self._rebalancing.retarget(changes)
         member = self._state.members[member_id]
+        assert member.uses_classic_protocol
         self._rebalancing.reconcile(changes, member, Report(wish.owned, is_final=True))
         self._timers.stop(JOIN, member_id)
         self._timers.begin_session(member)

@@ -122,6 +122,7 @@ class Heartbeats:
         self._rebalancing.refresh(changes, is_bump_due=is_bump_due)
         self._rebalancing.retarget(changes)
         member = self._state.members[member_id]
+        assert not member.uses_classic_protocol
         has_changed = self._rebalancing.reconcile(changes, member, report(request, member))
         if request.member_epoch == JOINING:
             self._timers.begin_session(member)

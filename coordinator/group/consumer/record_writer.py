@@ -40,6 +40,7 @@ class RecordWriter:
         portions = changes.portions(self._scope.batch_bytes_max, self.opening)
         if portions is None:
             return self._take_back(changes, member_id)
+        assert portions, "members would wait for what is not appended"
         if successor is not None:
             for gone in successor.members:
                 self._timers.stop_all(gone.member_id)

@@ -62,6 +62,7 @@ def classic_value(state: ConsumerGroupState, context: ConsumerContext) -> GroupM
     """The record value of these members as a classic group.
 
     Its generation is the highest member epoch; members at that epoch continue undisturbed."""
+    assert 0 < len(state.members) == state.classic_count
     members = list(state.members.values())
     protocol = _shared_protocol(members)
     image = context.image()

@@ -122,6 +122,7 @@ class OffsetExpiry:
         ):
             # It ends in memory now: a member that joins later creates a new group, whose records
             # follow these in the log.
+            assert self._groups[group.group_id] is group
             tombstones = list(group.tombstones())
             self._forget(group.group_id)
             if tombstones:

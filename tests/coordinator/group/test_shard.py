@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.effects import LogRecord
+from ottla.coordinator.group.common.record_values import GroupMetadataValue, MemberMetadata
+from ottla.coordinator.group.common.records import group_record
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.coordinator.group.common.timeline import GroupEventKind
 from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
@@ -44,6 +46,17 @@ def test_a_coordinator_that_takes_over_knows_the_members() -> None:
     assert scene.heartbeat(joined[0], "a") == ErrorCode.NONE
     told = scene.told(scene.sync(joined[1]))
     assert told.assignment == joined[1].member_id.encode()
+
+
+def test_a_record_that_names_a_member_twice_does_not_stop_the_coordinator() -> None:
+    """Another program wrote it; the other groups of the partition must be served."""
+    names = ("i", "client", "host", 60_000, 45_000, subscription("t"), b"assigned")
+    members = [MemberMetadata(member_id, *names) for member_id in ("m", "m", "n")]
+    value = GroupMetadataValue("consumer", 7, "range", "m", 0, members)
+    scene = Scene(log=[group_record(GROUP, value)])
+
+    assert list(scene.group.roster.members) == ["m"]
+    assert scene.state == "Stable"
 
 
 def test_a_failover_evicts_nobody() -> None:
@@ -225,6 +238,22 @@ def test_a_deletion_that_fails_changes_nothing() -> None:
 
     assert scene.told(ticket).results[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert scene.state == "Empty"
+
+
+def test_a_deletion_waits_for_every_group_though_the_first_has_nothing_to_delete() -> None:
+    """A group with only a promised member id has no record, and is deleted at once."""
+    scene = Scene()
+    (member,) = scene.stable(Wish())
+    scene.leave(MemberIdentity(member.member_id))
+    scene.ask(join_request(Wish(group_id="promised")))
+    scene.holds_appends = True
+
+    ticket = scene.ask(DeleteGroupsRequest(["promised", GROUP]), 2)
+    assert ticket not in scene.answers
+    scene.fail_one()
+
+    errors = [result.error_code for result in scene.told(ticket).results]
+    assert errors == [ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
 
 def test_who_joins_while_the_group_is_deleted_is_in_the_group() -> None:
