@@ -6,18 +6,16 @@ receives the parsed arguments and returns the exit status. Options may precede o
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from ottla import __version__
 from ottla.loading import Loading
-from ottla.verbs import VERBS, Verb, load, split
+from ottla.verbs import VERBS, Verb, split
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 USAGE_ERROR = 2
 # 128 plus the number of SIGINT, as in shells.
@@ -25,7 +23,6 @@ INTERRUPTED = 130
 # The internal command of the scripts of ``ottla completion``; not a verb, since users do not type
 # it.
 COMPLETE = "__complete"
-COMPLETER = "ottla.completion:complete"
 
 
 def usage() -> str:
@@ -66,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def dispatch(arguments: Sequence[str]) -> int:
     """Find the verb and run it. Raises SystemExit for a verb's help and mistakes."""
     if arguments and arguments[0] == COMPLETE:
-        complete: Callable[[Sequence[str]], int] = load(COMPLETER)
+        from ottla.completion import complete
+
         return complete(arguments[1:])
     verb, others = split(arguments)
     if verb is None:
@@ -88,16 +86,17 @@ def dispatch(arguments: Sequence[str]) -> int:
 def perform(verb: Verb, arguments: Sequence[str]) -> int:
     """Load the verb, parse its command line and run it. Raises SystemExit for help and mistakes."""
     with Loading():
-        make_parser: Callable[[], argparse.ArgumentParser] = load(verb.parser)
-        parsed = make_parser().parse_args(arguments)
+        parsed = verb.load_parser()().parse_args(arguments)
         if hasattr(parsed, "bootstrap"):
-            connection = importlib.import_module("ottla.client.cli.connection")
+            from ottla.client.cli.connection import resolve
+            from ottla.client.settings.profiles import ProfileError
+
             try:
-                connection.resolve(parsed)
-            except connection.ProfileError as error:
+                resolve(parsed)
+            except ProfileError as error:
                 sys.stderr.write(f"ottla: {error}\n")
                 return USAGE_ERROR
-        run: Callable[[argparse.Namespace], int] = load(verb.place)
+        run = verb.load_main()
     return run(parsed)
 
 

@@ -90,7 +90,6 @@ class CommandPosition:
         self._given: set[str] = set()
 
     def _enter(self, parser: argparse.ArgumentParser) -> None:
-        self._parser = parser
         self._positionals = [one for one in parser._actions if not one.option_strings]
         self._options = {name: one for one in parser._actions for name in one.option_strings}
         self._read_count = 0

@@ -19,10 +19,10 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 """
 CLUSTER = "import ottla; cluster = ottla.Cluster(3).start(); cluster.stop()"
 COMMAND = """
-from ottla.verbs import VERBS, load
+from ottla.verbs import VERBS
 verb = VERBS["topics"]
-load(verb.parser)().parse_args(["list"])
-load(verb.place)
+verb.load_parser()().parse_args(["list"])
+verb.load_main()
 """
 # Heavy, and not needed before something is sent, compressed, encrypted, kept on a disk or shown.
 NOBODY_NEEDS = {

@@ -224,7 +224,7 @@ def test_shells_reach_the_world_through_the_seams_only() -> None:
     assert wrong == []
 
 
-# Their functions that load a part of the broker when it is first needed do nothing else.
+# Their functions that load a part when it is first needed do nothing else.
 LOADERS = {
     "ottla.broker.api.handlers",
     "ottla.broker.coordinating.groups",
@@ -232,6 +232,7 @@ LOADERS = {
     "ottla.broker.metrics.groups",
     "ottla.broker.server.stores",
     "ottla.broker.testing.cluster",
+    "ottla.verb_loaders",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.tidy.tree import imported_names, product_modules
 
 # Where classes of the standard library's own making are wanted, or nothing else may be loaded.
-MAKERS = {"ottla.protocol.data_classes", "ottla.protocol.named_tuples", "ottla.verbs"}
+MAKERS = {"ottla.protocol.data_classes", "ottla.protocol.named_tuples"}
 QUICK = {
     "typing.NamedTuple": "ottla.protocol.named_tuples.NamedTuple",
     "dataclasses.dataclass": "ottla.protocol.data_classes.dataclass",

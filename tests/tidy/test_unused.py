@@ -54,8 +54,6 @@ READ_ELSEWHERE = {
     "ottla.broker.testing.log_tail": {"emit"},
     # ``enum`` reads it.
     "ottla.coordinator.transaction.states": {"_value_"},
-    # The name is composed: ``f"{verb}_parser"``.
-    "ottla.broker.cli.parsers": {"log_parser"},
     # Fields of what is written, compared or printed as a whole.
     "ottla.broker.log.recovery.clean_mark": {"active_base_offset", "active_size_bytes"},
     "ottla.broker.network.status": {"queued_max"},

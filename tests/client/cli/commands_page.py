@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ottla.client.cli.arguments import Parser, add_client_options
-from ottla.verbs import VERBS, load
+from ottla.verbs import VERBS
 from tests.tidy.tree import ROOT
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ OPERANDS = {
 def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """Every command that can be typed, with the parser that reads what follows it."""
     for name, verb in VERBS.items():
-        parser: argparse.ArgumentParser = load(verb.parser)()
+        parser: argparse.ArgumentParser = verb.load_parser()()
         inner = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
         if not inner:
             yield f"ottla {name}", parser

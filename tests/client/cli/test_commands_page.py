@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.cli.arguments import Parser
-from ottla.verbs import VERBS, load
+from ottla.verbs import VERBS
 from tests.client.cli.commands_page import PAGE, commands, expected
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def test_every_example_is_a_command_line_that_is_understood(name: str) -> None:
     example = epilog.removeprefix("example: ").partition(" > ")[0].partition(" < ")[0]
     _ottla, verb, *words = shlex.split(example)
 
-    load(VERBS[verb].parser)().parse_args(words)
+    VERBS[verb].load_parser()().parse_args(words)
 
 
 def _all_parsers() -> list[argparse.ArgumentParser]:
-    return [*COMMANDS.values(), *(load(verb.parser)() for verb in VERBS.values())]
+    return [*COMMANDS.values(), *(verb.load_parser()() for verb in VERBS.values())]
 
 
 def test_all_verbs_use_the_same_words() -> None:

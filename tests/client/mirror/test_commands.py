@@ -14,7 +14,7 @@ import pytest
 
 from ottla import Cluster, Consumer, TopicPartition
 from ottla.client.mirror.settings import from_document
-from ottla.verbs import VERBS, load
+from ottla.verbs import VERBS
 from tests.client.cli.command import in_process, is_one_sentence
 from tests.client.mirror.clusters import fill
 from tests.tidy.tree import ROOT
@@ -103,7 +103,7 @@ def test_the_commands_of_the_page_are_commands() -> None:
     assert len(lines) >= 5
     for line in lines:
         words = shlex.split(line)[1:]
-        load(VERBS[words[0]].parser)().parse_args(words[1:])
+        VERBS[words[0]].load_parser()().parse_args(words[1:])
 
 
 def test_the_file_of_the_page_is_a_configuration() -> None:
