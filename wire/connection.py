@@ -49,6 +49,8 @@ NOT_PLAINTEXT = (
     "PEM file with the authority of its certificate), or use the port of a PLAINTEXT listener"
 )
 
+LOGIN_KEYS = frozenset({17, 36})
+
 # One readiness event reads at most this often, so that other connections get their turn.
 READS_PER_EVENT_MAX = 8
 
@@ -96,6 +98,8 @@ class Connection:
         # Whether it closed for a reason that stays: a certificate, or the wrong protocol.
         self.was_refused = False
         self._on_close: list[Callable[[], object]] = []
+        # Requests that wait for the end of a login; None if there is none.
+        self._held: list[Callable[[], object]] | None = None
         socket.on_readable(self._on_readable)
 
     @property
@@ -172,8 +176,9 @@ class Connection:
         The future ends when the kernel has accepted all of it or the connection is lost; the
         connection closes if nothing moves for one request timeout. Raises ConnectionLost if it is
         lost already."""
-        if self._closed_because is not None:
-            raise ConnectionLost(self.address, self._closed_because, was_sent=False)
+        if self._closed_because is not None or self._held is not None:
+            reason = self._closed_because or "it logs in again"
+            raise ConnectionLost(self.address, reason, was_sent=False)
         number, version = self._in_flight.next_correlation_id, self.version_of(api)
         self._write(encode_request(api.key, version, number, self._config.client_id, request))
         self._in_flight.pass_number()
@@ -189,6 +194,12 @@ class Connection:
         self.features = features
         self._agreed.clear()
 
+    def hold(self, *, is_over: bool = False) -> None:
+        """Send nothing but a login until that is over, then what was asked for meanwhile."""
+        held, self._held = self._held or (), None if is_over else []
+        for submit in held:
+            submit()
+
     def close(self, reason: str = "closed by the client") -> None:
         """Fail pending requests, then close the socket. May be called again."""
         if self._closed_because is None:
@@ -200,6 +211,9 @@ class Connection:
         if self._closed_because is not None:
             error = ConnectionLost(self.address, self._closed_because, was_sent=False)
             fail(waiter.future, error)
+            return
+        if self._held is not None and api_key not in LOGIN_KEYS:
+            self._held.append(partial(self._submit, api_key, version, request, waiter))
             return
         made_ms, timeout_ms = self._clock.now_ms(), waiter.timeout_ms
         number, position = self._in_flight.next_correlation_id, self._queued_position

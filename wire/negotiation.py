@@ -18,6 +18,7 @@ from ottla.wire.errors import (
     RequestRefused,
     TransportError,
 )
+from ottla.wire.login import log_in
 from ottla.wire.tls.handshake import secured
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION)
 
 
 async def connect(net: Net, clock: Clock, address: Address, config: ConnectionConfig) -> Connection:
-    """Connect, encrypt and negotiate versions.
+    """Connect, encrypt, negotiate versions and log in.
 
     Raises BrokerUnreachable, also if the peer is not a broker; AuthenticationFailed if trying again
     is of no use."""
@@ -49,6 +50,11 @@ async def connect(net: Net, clock: Clock, address: Address, config: ConnectionCo
     connection = Connection(socket, clock, address, config)
     try:
         await negotiate(connection, config.connect_timeout_ms)
+        if config.security.sasl is not None:
+            await log_in(connection, config.security.sasl, clock, config.connect_timeout_ms)
+    except AuthenticationFailed:
+        connection.close()
+        raise
     except TransportError as error:
         kind = AuthenticationFailed if connection.was_refused else BrokerUnreachable
         raise kind(address, error.reason) from error
