@@ -1,10 +1,10 @@
 """Administers a cluster: topics, partitions, records and configurations.
 
 ``Admin`` has parts: ``groups``, ``placements`` (replicas and leaders), ``transactions``,
-``features``, ``quotas``, ``acls`` (access rules) and ``brokers``. Calls about several things return
-a result for each, so that one refusal does not hide the successes; calls about one thing raise. If
-the connection is lost before the answer to a change arrives, the call raises TransportError and
-does not repeat the change, because it may have been made.
+``features``, ``quotas``, ``users``, ``acls`` (access rules) and ``brokers``. Calls about several
+things return a result for each, so that one refusal does not hide the successes; calls about one
+thing raise. If the connection is lost before the answer to a change arrives, the call raises
+TransportError and does not repeat the change, because it may have been made.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ottla.client.administration.features import FeatureAdmin
 from ottla.client.administration.placements import Placements
 from ottla.client.administration.quotas import QuotaAdmin
 from ottla.client.administration.transactions import TransactionAdmin
+from ottla.client.administration.users import UserAdmin
 from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.cluster.config_requests import (
     ALTER_CONFIGS,
@@ -116,6 +117,7 @@ class Admin:
         self.transactions = TransactionAdmin(self._router)
         self.features = FeatureAdmin(self._router, self._timeout_ms)
         self.quotas = QuotaAdmin(self._router)
+        self.users = UserAdmin(self._router)
 
     async def start(self) -> None:
         """Connect to the cluster. ``async with`` calls it.

@@ -151,6 +151,18 @@ def quotas() -> Main:
     return main
 
 
+def users_parser() -> MakeParser:
+    from ottla.broker.cli.parsers import users_parser
+
+    return users_parser
+
+
+def users() -> Main:
+    from ottla.broker.cli.users import main
+
+    return main
+
+
 def acls_parser() -> MakeParser:
     from ottla.client.cli.parsers.acls import parser
 

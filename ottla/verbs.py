@@ -67,6 +67,11 @@ VERBS = {
         loaders.quotas,
         "limit how much users, client ids and addresses may do",
     ),
+    "users": Verb(
+        loaders.users_parser,
+        loaders.users,
+        "create, list and delete users that log in with SCRAM",
+    ),
     "acls": Verb(loaders.acls_parser, loaders.acls, "list, add, remove and explain access rules"),
     "reassign": Verb(
         loaders.reassign_parser, loaders.reassign, "move replicas from broker to broker"

@@ -14,6 +14,7 @@ PARTS = {
     "transactions": ("transactions", "TransactionAdmin"),
     "features": ("features", "FeatureAdmin"),
     "quotas": ("quotas", "QuotaAdmin"),
+    "users": ("users", "UserAdmin"),
     "brokers": ("brokers", "BrokerAdmin"),
     "acls": ("acls", "AclAdmin"),
 }

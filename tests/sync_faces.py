@@ -31,6 +31,7 @@ FACES = {
     "transactions": ["administration.transactions:TransactionAdmin"],
     "features": ["administration.features:FeatureAdmin"],
     "quotas": ["administration.quotas:QuotaAdmin"],
+    "users": ["administration.users:UserAdmin"],
     "brokers": ["administration.brokers:BrokerAdmin"],
     "acls": ["administration.acls:AclAdmin"],
     "parallel": ["parallel.parallel:ParallelRun"],

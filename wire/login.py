@@ -17,7 +17,7 @@ from ottla.wire.clock import detached
 from ottla.wire.errors import AuthenticationFailed, TransportError
 
 if TYPE_CHECKING:
-    from ottla.protocol.ports import Clock
+    from ottla.protocol.ports import Clock, Timer
     from ottla.wire.connection import Connection
     from ottla.wire.sasl import ClientSasl
 
@@ -90,7 +90,7 @@ def _reason(error: KafkaError, sasl: ClientSasl) -> str:
 
 
 class _Renewals:
-    """Owned by the timer and by the connection's end."""
+    """Owned by the connection, whose end is also theirs."""
 
     def __init__(
         self, connection: Connection, sasl: ClientSasl, clock: Clock, timeout_ms: float
@@ -100,12 +100,17 @@ class _Renewals:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._task: asyncio.Task[None] | None = None
+        self._timer: Timer | None = None
+        connection.on_close(self._stop)
 
     def plan(self, lifetime_ms: float) -> None:
         """Renew before the lifetime is over."""
         due_ms = self._clock.now_ms() + lifetime_ms * RENEWED_AFTER
-        timer = self._clock.call_at(due_ms, self._start)
-        self._connection.on_close(timer.cancel)
+        self._timer = self._clock.call_at(due_ms, self._start)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _start(self) -> None:
         if not self._connection.closed:

@@ -332,6 +332,18 @@ def alter_client_quotas() -> Handler:
     return alter
 
 
+def describe_scram_users() -> Handler:
+    from ottla.broker.handlers.security.scram_users import describe
+
+    return describe
+
+
+def alter_scram_users() -> Handler:
+    from ottla.broker.handlers.security.scram_users import alter
+
+    return alter
+
+
 def update_features() -> Handler:
     from ottla.broker.handlers.cluster.features import update
 

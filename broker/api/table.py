@@ -149,6 +149,8 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.OFFSET_DELETE, 0, 0, handlers.offset_delete),
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, handlers.describe_client_quotas),
         Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, handlers.alter_client_quotas, waits=True),
+        Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, handlers.describe_scram_users),
+        Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, handlers.alter_scram_users, waits=True),
         Api(ApiKey.UPDATE_FEATURES, 0, 2, handlers.update_features, waits=True),
         Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, handlers.describe_cluster),
         Api(ApiKey.UNREGISTER_BROKER, 0, 0, handlers.unregister_broker, waits=True),

@@ -6,6 +6,7 @@ from ottla.client.cli.arguments import (
     Parser,
     add_client_options,
     add_format_options,
+    add_verbs,
     checked,
     host,
     natural,
@@ -46,6 +47,13 @@ def start_parser() -> Parser:
         help="port to serve /metrics, /healthz and /readyz on, 0 for a free one (default: none)",
     )
     _add_setting_options(made)
+    made.add_argument(
+        "--add-scram",
+        metavar="SCRAM-SHA-512=[name=NAME,password=PASSWORD]",
+        action="append",
+        default=[],
+        help="a user to make before clients are served, if there is none of that name yet",
+    )
     made.add_argument("--memory", action="store_true", help="keep everything in memory")
     made.add_argument("-v", "--verbose", action="store_true", help="log more")
     return made
@@ -75,6 +83,46 @@ def _add_setting_options(made: Parser) -> None:
         action="append",
         default=[],
         help="a setting by Kafka's name; the last one of a name wins",
+    )
+
+
+def users_parser() -> Parser:
+    """The command line, as ``ottla users --help`` shows it."""
+    made = Parser(
+        prog="ottla users",
+        description="Create, list and delete the users that log in with SCRAM.",
+        epilog="example: ottla users create alice --password-stdin < password",
+        allow_abbrev=False,
+    )
+    verb = add_verbs(made)
+    create = verb("create", "create a user or change its password", "alice --password-stdin")
+    create.add_argument("name", metavar="NAME", help="the user")
+    create.add_argument(
+        "--password-stdin",
+        action="store_true",
+        help="read the password from standard input (default: ask for it)",
+    )
+    create.add_argument("--iterations", type=checked(natural), help="4096 (default) to 16384")
+    _add_mechanism(create, "its mechanism (default SCRAM-SHA-512)")
+    place = create.add_mutually_exclusive_group()
+    place.add_argument(
+        "--data-dir", metavar="DIR", help="write into the store of a stopped broker, offline"
+    )
+    place.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
+        help="write into ZooKeeper, without a broker",
+    )
+    verb("list", "list the users and their mechanisms", "--json")
+    delete = verb("delete", "delete a user, and end its sessions", "alice")
+    delete.add_argument("name", metavar="NAME", help="the user")
+    _add_mechanism(delete, "this one only (default: all)")
+    return made
+
+
+def _add_mechanism(verb: Parser, meaning: str) -> None:
+    verb.add_argument(
+        "--mechanism", choices=("SCRAM-SHA-256", "SCRAM-SHA-512"), default=None, help=meaning
     )
 
 

@@ -25,6 +25,7 @@ from ottla.broker.cli.parsers import (
 from ottla.broker.cli.wording import reworded
 from ottla.broker.cli.written import written_settings
 from ottla.broker.server.broker import Broker, CannotStart
+from ottla.broker.server.first_users import FirstUser, parse_first_user
 from ottla.broker.server.in_process import BrokersInProcess
 from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames
 from ottla.broker.system.file_limits import raise_descriptor_limit
@@ -116,9 +117,21 @@ def make_server(arguments: argparse.Namespace, ports: Ports) -> Server:
     parsed = parse_broker_config(settings)
     for warning in parsed.warnings:
         logger.warning("%s", warning)
-    if arguments.brokers is not None:
-        return BrokersInProcess(ports, settings, arguments.brokers)
-    return Broker(ports, parsed.config)
+    users = [_first_user(text) for text in arguments.add_scram]
+    server: Broker | BrokersInProcess = (
+        Broker(ports, parsed.config)
+        if arguments.brokers is None
+        else BrokersInProcess(ports, settings, arguments.brokers)
+    )
+    server.first_users = users
+    return server
+
+
+def _first_user(text: str) -> FirstUser:
+    try:
+        return parse_first_user(text)
+    except ValueError as error:
+        raise ConfigError(f"--add-scram: {error}") from None
 
 
 def real_ports(*, memory: bool) -> Ports:

@@ -17,6 +17,7 @@ from ottla.broker.api.gate import Gate
 from ottla.broker.log.directories.directories import DirectoriesConfig
 from ottla.broker.log.directories.opening import open_directories
 from ottla.broker.membership.lifecycle import Lifecycle, Registration
+from ottla.broker.server.first_users import write_user
 from ottla.broker.server.http_pages import HttpPages
 from ottla.broker.server.listening import advertised, listener_specs, why_not_bound
 from ottla.broker.server.parts import build_parts
@@ -28,13 +29,15 @@ from ottla.broker.server.stores import CannotStart as CannotStart
 from ottla.coordinator.configs.broker_configs import for_embedded_store
 from ottla.coordinator.store.store import StoreError
 from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.sasl.scram_record import SALT_BYTES
 from ottla.wire.tls.settings import BadTls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ottla.broker.log.directories.directories import LogDirectories
     from ottla.broker.network.server import NetworkServer
+    from ottla.broker.server.first_users import FirstUser
     from ottla.broker.server.requests import RequestParts
     from ottla.broker.server.stores import OpenedStore
     from ottla.coordinator.configs.broker_configs import BrokerConfig
@@ -71,6 +74,8 @@ class Broker:
         self.gate = Gate(self.node_id, ports.clock)
         self.pages = HttpPages(self.parts, self.state)
         self.addresses: dict[str, Address] = {}
+        # Made before clients are served, if there are none of these names.
+        self.first_users: Sequence[FirstUser] = ()
         self._store = store
         self._opened_store: OpenedStore | None = None
 
@@ -120,6 +125,8 @@ class Broker:
         if acls is not None:
             # The controller's first requests are decided about too.
             await lifecycle.prepare(acls.load)
+        if self.first_users:
+            await lifecycle.prepare(self._make_first_users)
         self.metadata.begin(lifecycle.cluster_id, lifecycle.controller_epoch_at_start)
         logs = await self._open_logs(lifecycle.cluster_id)
         requests = self.state.requests = build_request_parts(self.parts, lifecycle, self.gate)
@@ -141,6 +148,12 @@ class Broker:
             self.parts.tls.load()
         except BadTls as error:
             raise CannotStart(str(error)) from error
+
+    async def _make_first_users(self, session: MetadataSession) -> None:
+        for user in self.first_users:
+            salt = self.ports.random.token(SALT_BYTES)
+            if not await write_user(session, user, salt, only_new=True):
+                logger.info("the user %r exists already and keeps its password", user.name)
 
     async def _join(self) -> Lifecycle:
         store, tasks = self._store, self.parts.shared.tasks

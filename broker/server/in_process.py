@@ -18,8 +18,9 @@ from ottla.broker.server.stores import FIRST_BROKER_ID, CannotStart, OpenedStore
 from ottla.coordinator.configs.broker_configs import for_embedded_store, parse_broker_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from ottla.broker.server.first_users import FirstUser
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.protocol.ports import Address, Ports
 
@@ -61,6 +62,8 @@ class BrokersInProcess:
         self._store: OpenedStore | None = None
         self._has_failed = False
         self.brokers: list[Broker] = []
+        # As of a single broker.
+        self.first_users: Sequence[FirstUser] = ()
 
     @property
     def address(self) -> Address:
@@ -107,6 +110,7 @@ class BrokersInProcess:
         for config in self._configs:
             broker = Broker(self._ports, config, store)
             broker.on_failure(self._fail)
+            broker.first_users = self.first_users
             self.brokers.append(broker)
         outcomes = await asyncio.gather(
             *(as_broker(broker.node_id, broker.start()) for broker in self.brokers),

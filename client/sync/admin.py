@@ -19,6 +19,7 @@ from ottla.client.sync.groups import GroupAdmin
 from ottla.client.sync.placements import Placements
 from ottla.client.sync.quotas import QuotaAdmin
 from ottla.client.sync.transactions import TransactionAdmin
+from ottla.client.sync.users import UserAdmin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,6 +72,7 @@ class Admin(Face):
         self.transactions = TransactionAdmin(self._client.transactions, self._loop)
         self.features = FeatureAdmin(self._client.features, self._loop)
         self.quotas = QuotaAdmin(self._client.quotas, self._loop)
+        self.users = UserAdmin(self._client.users, self._loop)
         self.brokers = BrokerAdmin(self._client.brokers, self._loop)
         self.acls = AclAdmin(self._client.acls, self._loop)
 

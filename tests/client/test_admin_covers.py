@@ -35,8 +35,8 @@ NOT_ADMINISTRATION = {
     ApiKey.HEARTBEAT: "Consumer, in a group",
     ApiKey.LEAVE_GROUP: "Consumer, in a group",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "Consumer, in a group of the newer protocol",
-    ApiKey.SASL_HANDSHAKE: "connections, when there are listeners with SASL",
-    ApiKey.SASL_AUTHENTICATE: "connections, when there are listeners with SASL",
+    ApiKey.SASL_HANDSHAKE: "connections, when they log in",
+    ApiKey.SASL_AUTHENTICATE: "connections, when they log in",
     **dict.fromkeys(
         (
             ApiKey.CREATE_DELEGATION_TOKEN,
@@ -57,7 +57,7 @@ FILES = (
     "client/admin.py",
     *(
         f"client/administration/{name}.py"
-        for name in ("acls", "brokers", "features", "placements", "quotas")
+        for name in ("acls", "brokers", "features", "placements", "quotas", "users")
     ),
     "client/administration/topic_requests.py",
     "client/administration/transaction_requests.py",

@@ -15,7 +15,9 @@ from ottla.wire.real import RealNet, RealRandom
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
+
+    from ottla.broker.server.first_users import FirstUser
 
 
 class RunningBroker:
@@ -36,6 +38,7 @@ async def running_broker(
     disk: Disk | None = None,
     clock: Clock | None = None,
     net: Net | None = None,
+    first_users: Sequence[FirstUser] = (),
 ) -> AsyncIterator[RunningBroker]:
     """Start with Kafka's settings by name, stop at the end."""
     wanted = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": "/data", **(settings or {})}
@@ -48,6 +51,7 @@ async def running_broker(
         process=RealProcess(),
     )
     broker = Broker(ports, parse_broker_config(wanted).config)
+    broker.first_users = first_users
     await broker.start()
     try:
         yield RunningBroker(broker)

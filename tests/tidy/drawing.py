@@ -61,7 +61,7 @@ client.process: wire
 client.records: client.process protocol.records wire
 client.settings: client.records protocol.records wire wire.tls
 client.cluster: client.process client.records client.settings protocol.messages wire
-client.administration: client.cluster client.records protocol.messages wire
+client.administration: client.cluster client.records protocol.messages protocol.sasl wire
 client.fetching: client.cluster client.process client.records client.settings protocol.messages
     protocol.records wire
 client.sending: client.cluster client.process client.records client.settings protocol.messages
@@ -77,7 +77,7 @@ client.spark: client client.cluster client.fetching client.group client.process 
     client.sending client.settings protocol.records wire
 client.sync: client client.administration client.cluster client.fetching client.group
     client.parallel client.process client.records client.sending client.settings
-    protocol.records wire
+    protocol.records protocol.sasl wire
 client.cli: client client.fetching client.mirror client.process client.settings wire
 client.cli.cluster: client client.administration client.cli client.cluster client.fetching
     client.settings wire
@@ -139,7 +139,8 @@ broker.handlers.data: broker.coordinating broker.engine broker.handlers broker.p
 broker.handlers.groups: broker.coordinating broker.engine broker.handlers broker.policy
     coordinator protocol.messages
 broker.handlers.security: broker.authorization broker.engine broker.handlers broker.policy
-    broker.quotas broker.security coordinator.store protocol.messages
+    broker.quotas broker.security coordinator.metadata coordinator.store protocol.messages
+    protocol.sasl
 broker.handlers.transactions: broker.coordinating broker.engine broker.handlers
     broker.partitions broker.policy coordinator coordinator.metadata coordinator.transaction
     protocol.messages

@@ -16,7 +16,7 @@ from ottla.wire.connection_config import ConnectionConfig
 from ottla.wire.errors import AuthenticationFailed
 from ottla.wire.negotiation import connect
 from ottla.wire.real import RealNet
-from ottla.wire.sasl import PasswordSasl
+from ottla.wire.sasl import PasswordSasl, TokenSasl
 from ottla.wire.security import ConnectionSecurity
 from tests.support.sasl_broker import running_broker, sasl_settings
 
@@ -66,7 +66,9 @@ async def test_a_refused_login_is_final_and_says_what_to_look_at(
 async def test_a_listener_without_sasl_says_so() -> None:
     """The usual mistake is the address of another listener."""
     async with running_broker({}) as running:
-        with pytest.raises(AuthenticationFailed, match="does not use SASL: set security.protocol"):
+        with pytest.raises(
+            AuthenticationFailed, match=r"does not use SASL: set security\.protocol"
+        ):
             await connected(running, "alice", "alice-secret")
 
 
@@ -80,3 +82,15 @@ async def test_a_session_is_renewed_before_its_end_while_requests_go_on() -> Non
             await asyncio.sleep(0.02)
         assert not connection.closed
         connection.close()
+
+
+async def test_a_token_is_asked_for_at_each_login() -> None:
+    """Tokens are short-lived; the function may fetch a new one."""
+    tokens = iter(["one", "two"])
+
+    async def later() -> Secret:
+        return Secret(next(tokens))
+
+    at_once = TokenSasl(lambda: Secret(next(tokens)), {"pool": "p"})
+    assert b"Bearer one\x01pool=p\x01" in (await at_once.begin()).first()
+    assert b"Bearer two" in (await TokenSasl(later).begin()).first()

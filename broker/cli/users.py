@@ -1,0 +1,123 @@
+"""``ottla users``: users that log in with SCRAM, through a broker or, for the first ones, without.
+
+The password never stands on the command line: it is read from standard input or asked for.
+"""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import TYPE_CHECKING
+
+from ottla.broker.cli.start import real_ports
+from ottla.broker.engine.tasks import Tasks
+from ottla.broker.membership.store_layout import found_cluster
+from ottla.broker.server.broker import CannotStart
+from ottla.broker.server.first_users import FirstUser, write_user
+from ottla.broker.server.stores import open_store
+from ottla.client.admin import Admin
+from ottla.client.administration.users import DEFAULT_MECHANISM
+from ottla.client.cli.output import json_document, table, write
+from ottla.client.cli.run import CommandError, UsageError, run
+from ottla.client.cli.settings import command_config
+from ottla.coordinator.configs.broker_configs import ConfigError, parse_broker_config
+from ottla.coordinator.store.store import StoreError
+from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.sasl.scram_record import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    SALT_BYTES,
+    SCRAM_MECHANISMS,
+)
+from ottla.protocol.sasl.user_names import name_problem
+from ottla.protocol.secret import Secret
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    return run(perform, arguments)
+
+
+async def perform(arguments: argparse.Namespace) -> int:
+    """Run the verb."""
+    if arguments.verb == "create":
+        await _create(arguments)
+        return 0
+    async with Admin(arguments.bootstrap, command_config()) as admin:
+        if arguments.verb == "list":
+            users = sorted(await admin.users.describe_users())
+            if arguments.format == "json":
+                write(json_document([one._asdict() for one in users]))
+            elif users:
+                rows = [(one.name, ", ".join(one.mechanisms)) for one in users]
+                write(table(("USER", "MECHANISMS"), rows))
+            else:
+                write("no user has a SCRAM credential\n")
+        else:
+            await admin.users.delete_user(arguments.name, arguments.mechanism)
+            _tell("deleted", arguments)
+    return 0
+
+
+async def _create(arguments: argparse.Namespace) -> None:
+    mechanism = arguments.mechanism or DEFAULT_MECHANISM
+    iterations = arguments.iterations or ITERATIONS_MIN
+    problem = name_problem(arguments.name)
+    if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+        problem = f"--iterations is between {ITERATIONS_MIN} and {ITERATIONS_MAX}"
+    if problem is not None:
+        raise UsageError(problem)
+    password = _password(arguments)
+    if arguments.data_dir is not None or arguments.zookeeper is not None:
+        user = FirstUser(arguments.name, SCRAM_MECHANISMS[mechanism], password, iterations)
+        await _write_offline(arguments, user)
+    else:
+        async with Admin(arguments.bootstrap, command_config()) as admin:
+            await admin.users.set_password(arguments.name, password.reveal(), mechanism, iterations)
+    _tell("created", arguments)
+
+
+def _password(arguments: argparse.Namespace) -> Secret:
+    if arguments.password_stdin:
+        password = sys.stdin.readline().rstrip("\r\n")
+    elif sys.stdin.isatty():
+        password = getpass.getpass(f"password of {arguments.name}: ")
+        if getpass.getpass("again: ") != password:
+            raise UsageError("the two passwords differ")
+    else:
+        raise UsageError("give --password-stdin and the password on standard input")
+    if not password:
+        raise UsageError("the password is empty")
+    return Secret(password)
+
+
+async def _write_offline(arguments: argparse.Namespace, user: FirstUser) -> None:
+    """Write into the store that a broker with these options would use."""
+    settings = {"log.dirs": arguments.data_dir or "unused"}
+    if arguments.zookeeper is not None:
+        settings["zookeeper.connect"] = arguments.zookeeper
+    ports, tasks = real_ports(memory=False), Tasks()
+    try:
+        config = parse_broker_config(settings).config
+        store, opened = await open_store(ports, tasks, config, lambda _error: None)
+        try:
+            session = await store.connect(config.zookeeper_session_timeout_ms)
+            await found_cluster(session, ports.random)
+            await write_user(session, user, ports.random.token(SALT_BYTES), only_new=False)
+            await session.close()
+        finally:
+            await opened.close()
+    except (CannotStart, ConfigError, StoreError, KafkaError, CorruptLogError) as error:
+        raise CommandError(getattr(error, "message", None) or str(error)) from error
+    finally:
+        await tasks.stop()
+
+
+def _tell(done: str, arguments: argparse.Namespace) -> None:
+    if arguments.format == "json":
+        write(json_document({"user": arguments.name, "status": done}))
+    else:
+        write(f"{done} user {arguments.name}\n")
