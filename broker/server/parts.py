@@ -35,6 +35,7 @@ from ottla.broker.partitions.throttles import ReplicationThrottles
 from ottla.broker.security.audit import Audit
 from ottla.broker.security.audit_file import audit_sink
 from ottla.broker.security.credentials import Credentials
+from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.broker.security.listener_tls import BrokerTls
 from ottla.broker.security.logins import Logins
 from ottla.broker.server.coordinators import BrokerCoordinators, build_coordinators
@@ -100,7 +101,8 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     receiver = ControlReceiver(metadata, partitions, configs, tasks)
     tls = BrokerTls(config, lambda: settings.sources, clock)
     inner = config.inter_broker_listener_name
-    peers = Peers(node_id, ports.net, clock, metadata, inner, tls.security)
+    security = inter_broker_security(config, tls.security)
+    peers = Peers(node_id, ports.net, clock, metadata, inner, security)
     producer_ids = ProducerIds(node_id, shared.session)
     channel = WireChannel(peers, metadata, receiver)
     parts = BrokerParts(

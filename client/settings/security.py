@@ -10,15 +10,16 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from ottla.client.settings.sasl import CALLBACK, SASL_NAMES, SASL_WITHOUT_EFFECT, sasl_from
 from ottla.client.settings.spelling import suggestion
-from ottla.wire.security import PLAINTEXT, ConnectionSecurity
+from ottla.wire.security import ConnectionSecurity
 from ottla.wire.tls.client_tls import FileTls
 from ottla.wire.tls.settings import tls_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PROTOCOLS = ("PLAINTEXT", "SSL")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WARNING_DEPTH = 5
 
 TLS_NAMES = frozenset(
@@ -71,14 +72,15 @@ UNSUPPORTED = frozenset(
 
 def is_security(name: str) -> bool:
     """Whether a property of that name belongs to ``security_from``."""
-    return name.startswith(("ssl.", "sasl.", "security.", "enable.ssl."))
+    return name.startswith(("ssl.", "sasl.", "security.", "enable.ssl.")) or name == CALLBACK
 
 
 def security_from(properties: Mapping[str, object]) -> ConnectionSecurity:
     """What these properties ask for; the files that they name are read when a connection is made.
 
     Raises ValueError for an unknown name and for values that contradict each other."""
-    texts = {name: _text(value) for name, value in properties.items()}
+    callback = properties.get(CALLBACK)
+    texts = {name: _text(value) for name, value in properties.items() if name != CALLBACK}
     protocol = (texts.pop("security.protocol", None) or PROTOCOLS[0]).strip().upper()
     if protocol not in PROTOCOLS:
         raise ValueError(
@@ -86,11 +88,17 @@ def security_from(properties: Mapping[str, object]) -> ConnectionSecurity:
         )
     for name in texts:
         _check_name(name)
-    if protocol == "PLAINTEXT":
-        for name in sorted(texts):
-            _warn(f"{name} has no effect: security.protocol is PLAINTEXT")
-        return PLAINTEXT
-    return ConnectionSecurity(tls=FileTls(tls_settings(texts)))
+    of_sasl = {name: text for name, text in texts.items() if name in SASL_NAMES}
+    of_tls = {name: text for name, text in texts.items() if name not in SASL_NAMES}
+    unused = {} if protocol.startswith("SASL") else of_sasl
+    if not protocol.endswith("SSL"):
+        unused = {**unused, **of_tls}
+    for name in sorted(unused):
+        _warn(f"{name} has no effect: security.protocol is {protocol}")
+    return ConnectionSecurity(
+        tls=FileTls(tls_settings(of_tls)) if protocol.endswith("SSL") else None,
+        sasl=sasl_from(of_sasl, callback) if protocol.startswith("SASL") else None,
+    )
 
 
 def _text(value: object) -> str | None:
@@ -106,8 +114,10 @@ def _check_name(name: str) -> None:
         raise ValueError(f"{name} is not supported")
     if name in WITHOUT_EFFECT:
         _warn(f"{name} has no effect: OpenSSL's own choice counts")
-    elif name not in TLS_NAMES:
-        raise ValueError(f"no setting is called {name!r}{suggestion(name, TLS_NAMES)}")
+    elif name in SASL_WITHOUT_EFFECT or name.startswith("sasl.kerberos."):
+        _warn(f"{name} has no effect")
+    elif name not in TLS_NAMES | SASL_NAMES:
+        raise ValueError(f"no setting is called {name!r}{suggestion(name, TLS_NAMES | SASL_NAMES)}")
 
 
 def _warn(text: str) -> None:

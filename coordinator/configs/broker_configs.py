@@ -136,6 +136,7 @@ class BrokerConfig:
     replica_socket_timeout_ms: int
     request_timeout_ms: int
     reserved_broker_max_id: int
+    sasl_mechanism_inter_broker_protocol: str
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int

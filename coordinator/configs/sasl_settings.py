@@ -111,8 +111,13 @@ def check_inter_broker(settings: SaslSettings, mechanism: str) -> None:
             f"{name} is {mechanism}, which {_ENABLED} of the listener {listener} does not enable: "
             f"set it to one of {', '.join(settings.mechanisms)}"
         )
+    if mechanism == OAUTHBEARER:
+        raise BadValue(
+            f"{name} is OAUTHBEARER, but brokers log in to each other with a password only: set it "
+            "to a SCRAM mechanism or PLAIN"
+        )
     entry = settings.jaas.get(mechanism)
-    if mechanism != OAUTHBEARER and (entry is None or not entry.text("username")):
+    if entry is None or not entry.text("username"):
         raise BadValue(
             f"brokers log in to each other over the listener {listener}: set {_PREFIX}"
             f"{listener.lower()}.{mechanism.lower()}.{_JAAS} with a username and a password"

@@ -59,7 +59,7 @@ coordinator.group: coordinator coordinator.group.classic coordinator.group.commo
 client.group.assignors:
 client.process: wire
 client.records: client.process protocol.records wire
-client.settings: client.records protocol.records wire wire.tls
+client.settings: client.records protocol.records protocol.sasl wire wire.tls
 client.cluster: client.process client.records client.settings protocol.messages wire
 client.administration: client.cluster client.records protocol.messages protocol.sasl wire
 client.fetching: client.cluster client.process client.records client.settings protocol.messages
