@@ -175,6 +175,7 @@ SURFACES = {
         "pool",
         "real",
         "requests",
+        "sasl",
         "security",
         "signals",
     }
