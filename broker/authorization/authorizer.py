@@ -53,6 +53,13 @@ class Authorizer:
         refusal is no event."""
         return self.is_allowed(caller, operation, resource, name)
 
+    def may_create_topic(self, caller: RequestCaller, name: str) -> bool:
+        """Whether the caller may create every topic, or this one."""
+        create, cluster = Operation.CREATE, AclResourceType.CLUSTER
+        return self.may_see(caller, create, cluster, CLUSTER_NAME) or self.is_allowed(
+            caller, create, AclResourceType.TOPIC, name
+        )
+
     def stamp(self, image: object) -> object:
         """One object for as long as neither the metadata nor the rules change."""
         return image
@@ -145,6 +152,15 @@ class AclAuthorizer(Authorizer):
         if decision is None:
             decision = self._decision(key)
         return decision is True or (isinstance(decision, AclDecision) and decision.is_allowed)
+
+    def may_create_topic(self, caller: RequestCaller, name: str) -> bool:
+        who, create = (caller.principal, caller.client_host), Operation.CREATE
+        decision = self.decide(*who, create, AclResourceType.CLUSTER, CLUSTER_NAME)
+        if not decision.is_allowed:
+            decision = self.decide(*who, create, AclResourceType.TOPIC, name)
+        # Of the topic in any case: an operator looks for its name.
+        self._tell(caller, create, AclResourceType.TOPIC, name, decision)
+        return decision.is_allowed
 
     def may_on_any(
         self, caller: RequestCaller, operation: Operation, resource: AclResourceType

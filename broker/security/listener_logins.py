@@ -37,6 +37,7 @@ class LoginLedger(Protocol):
     ports: Ports
     tasks: Tasks
     failure_count: int
+    on_login: Callable[[Any, str, str | None], object]
 
     def begin(self, connection: Any, listener: Any, *, is_exempt: bool) -> None: ...
 
@@ -85,6 +86,7 @@ class ListenerLogins:
             left_ms = max(1, authenticated.expires_ms - self._logins.ports.clock.wall_ms())
             limit_ms = min(limit_ms, left_ms) if limit_ms > 0 else left_ms
         self._logins.on_session(connection, login, authenticated, max(0, limit_ms))
+        self._logins.on_login(connection, login.mechanism, None)
         return max(0, limit_ms)
 
     def on_failure(self, connection: LoginConnection, reason: str) -> float:
@@ -98,6 +100,7 @@ class ListenerLogins:
     def told(self, connection: LoginConnection, reason: str) -> None:
         """Write one line about a client that was not let in."""
         self._logins.failure_count += 1
+        self._logins.on_login(connection, "SASL", reason[:_REASON_MAX])
         logger.info(
             "no login of %s on %s: %s",
             connection.client_host,

@@ -120,7 +120,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         receiver=receiver,
         tls=tls,
         peers=peers,
-        logins=_build_logins(shared, configs),
+        logins=_build_logins(shared, configs, audit),
         producer_ids=producer_ids,
         coordinators=build_coordinators(shared, partitions, flushes, peers, producer_ids),
         channel=channel,
@@ -136,13 +136,14 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     return parts
 
 
-def _build_logins(shared: SharedParts, configs: ConfigWatch) -> Logins:
+def _build_logins(shared: SharedParts, configs: ConfigWatch, audit: Audit) -> Logins:
     ports, metadata = shared.ports, shared.metadata
     credentials = Credentials(
         lambda: metadata.image, configs.until_read, shared.config.sasl, ports.random
     )
     logins = Logins(shared.config, credentials, ports, shared.tasks)
     metadata.subscribe(logins.on_metadata)
+    logins.on_login = audit.authenticated
     return logins
 
 

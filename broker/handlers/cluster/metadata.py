@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.metadata import (
@@ -44,7 +44,8 @@ def handle(
     refused: set[str] = set()
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         missing = _missing(services, context, wanted)
-        refused = {name for name in missing if not _may_create(services, context, name)}
+        may_create = services.authorizer.may_create_topic
+        refused = {name for name in missing if not may_create(context, name)}
         if missing - refused:
             services.internal_topics.request(sorted(missing - refused))
     response = _respond(services, context, request, _each_once(wanted))
@@ -92,14 +93,6 @@ def _missing(
             context, Operation.DESCRIBE, AclResourceType.TOPIC, topic.name
         )
     }
-
-
-def _may_create(services: Services, context: RequestContext, name: str) -> bool:
-    """Whether the client may create every topic, or this one."""
-    authorizer, create = services.authorizer, Operation.CREATE
-    return authorizer.may_see(
-        context, create, AclResourceType.CLUSTER, CLUSTER_NAME
-    ) or authorizer.is_allowed(context, create, AclResourceType.TOPIC, name)
 
 
 def _respond(

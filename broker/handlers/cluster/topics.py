@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.administration.cluster_admin import PartitionsSpec, TopicResult, TopicSpec
 from ottla.broker.coordinating.internal_topics import FIXED_TOPICS, flaw_of
 from ottla.broker.quotas.mutations import REFUSAL
-from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.create_partitions import (
@@ -104,10 +104,7 @@ def _check_create(
 ) -> tuple[ErrorCode, str | None]:
     if count > 1:
         return ErrorCode.INVALID_REQUEST, _TWICE
-    authorizer = services.authorizer
-    if not authorizer.may_see(
-        context, Operation.CREATE, AclResourceType.CLUSTER, CLUSTER_NAME
-    ) and not authorizer.is_allowed(context, Operation.CREATE, AclResourceType.TOPIC, topic.name):
+    if not services.authorizer.may_create_topic(context, topic.name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED.text
     if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
         return (

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.broker.authorization.index import AclDecision
 from ottla.broker.engine.context import RequestContext
@@ -77,6 +81,18 @@ def test_a_refusal_says_who_what_where_and_why() -> None:
         "reason": "no rule allows it",
         "rule": None,
     }
+
+
+@given(st.datetimes(datetime(1970, 1, 1), datetime(2400, 1, 1)))
+def test_times_are_those_of_the_calendar(moment: datetime) -> None:
+    """Leap years included."""
+    lines = Lines()
+    utc = moment.replace(tzinfo=UTC, microsecond=moment.microsecond // 1000 * 1000)
+    lines.clock.wall = round(utc.timestamp() * 1000)
+    lines.audit.said("moment")
+
+    expected = utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert lines.parsed[0]["time"] == expected
 
 
 def test_an_allowed_change_names_its_rule() -> None:
