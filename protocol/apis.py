@@ -1,16 +1,14 @@
 """Every API this code base has a codec for, with the versions the codec knows.
 
-What a broker advertises is less and is decided above. Message modules are loaded when their API is
-first used, so that a start does not pay for all of them.
+What a broker advertises is less and is decided above. ``wire/messages.py`` loads the messages of an
+API when it is first used.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import cache
-from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.protocol.data_classes import dataclass
 
@@ -105,14 +103,6 @@ class ApiSpec:
     def versions(self) -> range:
         return range(self.first_version, self.last_version + 1)
 
-    def request(self) -> type[Any]:
-        """The request's class; loads its module."""
-        return _message(self.key, "Request")
-
-    def response(self) -> type[Any]:
-        """The response's class; loads its module."""
-        return _message(self.key, "Response")
-
 
 API: Mapping[int, ApiSpec] = MappingProxyType(
     {
@@ -183,10 +173,3 @@ API: Mapping[int, ApiSpec] = MappingProxyType(
     }
 )
 """By key; a plain int finds it too."""
-
-
-@cache
-def _message(key: ApiKey, side: str) -> type[Any]:
-    module = import_module(f"ottla.protocol.messages.{key.name.lower()}")
-    found: type[Any] = getattr(module, API[key].name + side)
-    return found

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.api import handlers
 from ottla.broker.api.rights import RIGHTS
-from ottla.protocol.apis import API, ApiKey
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.messages.api_versions import ApiVersion
+from ottla.wire.messages import request_of, response_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,11 +65,11 @@ class Api:
 
     @property
     def request(self) -> type[Any]:
-        return API[self.key].request()
+        return request_of(self.key)
 
     @property
     def response(self) -> type[Any]:
-        return API[self.key].response()
+        return response_of(self.key)
 
 
 TABLE: dict[int, Api] = {

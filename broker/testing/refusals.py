@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.compile import decoder, encoder
 from ottla.protocol.headers import decode_request_header, response_header
 from ottla.protocol.schema import WireType, schema_of
+from ottla.wire.messages import request_of, response_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ottla.protocol.apis import ApiKey
     from ottla.protocol.schema import Field
 
 _ERRORS = ("error_code", "partition_error_code")
@@ -51,18 +52,17 @@ _NAMES_IN_REQUESTS = {
 
 def can_be_refused(key: ApiKey) -> bool:
     """Whether the API's answer has a place for an error."""
-    return _has_error(API[key].response())
+    return _has_error(response_of(key))
 
 
 def refusal_of(frame: memoryview, error: int) -> Sequence[bytearray]:
     """The answer to that request, without its length. Raises RemoteProtocolError."""
     header, position = decode_request_header(frame)
     key, version = header.api_key, header.api_version
-    api = API[key]
-    request, _end = decoder(api.request(), version)(frame, position)
-    response = _answer(api.response(), request, error, version)
+    request, _end = decoder(request_of(key), version)(frame, position)
+    response = _answer(response_of(key), request, error, version)
     out = bytearray(response_header(key, version)(header.correlation_id))
-    encoder(api.response(), version)(response, out, [])
+    encoder(response_of(key), version)(response, out, [])
     return (out,)
 
 

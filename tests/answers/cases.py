@@ -9,9 +9,10 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from ottla.protocol.apis import API, ApiKey
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.schema import WireType, schema_of
+from ottla.wire.messages import request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -241,7 +242,7 @@ SANE = (
 def all_cases() -> Iterator[Case]:
     """Every request, in the order in which they are to be asked."""
     for key, first, last, fields in SANE:
-        declared = API[key].request()
+        declared = request_of(key)
         name = key.name.lower()
         for version in sorted({first, last}):
             yield Case(f"{name} {version} sane", version, made(declared, fields))

@@ -21,6 +21,7 @@ from ottla.protocol.compile import decoder
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.headers import decode_request_header, decode_response_header
 from ottla.protocol.ports import Buffer
+from ottla.wire.messages import request_of, response_of
 from tests.support.golden import GoldenFrame, golden_frames
 
 Decode = Callable[[Buffer, int], tuple[Any, int]]
@@ -70,7 +71,10 @@ class FrameFuzzer:
         self.decoders: dict[tuple[str, int, int], Decode] = {
             (side, spec.key, version): decoder(declared, version)
             for spec in API.values()
-            for side, declared in (("request", spec.request()), ("response", spec.response()))
+            for side, declared in (
+                ("request", request_of(spec.key)),
+                ("response", response_of(spec.key)),
+            )
             for version in spec.versions
         }
 

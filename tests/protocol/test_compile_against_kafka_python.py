@@ -13,6 +13,7 @@ from ottla.protocol import compile as codec
 from ottla.protocol.apis import API
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.protocol.schema import Field, WireType, schema_of
+from ottla.wire.messages import request_of, response_of
 from tests.protocol import reference
 from tests.support.messages import Case, bare_message, full_message, structs
 
@@ -45,7 +46,7 @@ THEIRS: dict[str, Any] = {
 def _shared_cases() -> list[Case]:
     cases = []
     for spec in API.values():
-        for declared in (spec.request(), spec.response()):
+        for declared in (request_of(spec.key), response_of(spec.key)):
             theirs = THEIRS.get(declared.__name__)
             if theirs is not None:
                 first, last = theirs.valid_versions

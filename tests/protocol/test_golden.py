@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.protocol import compile as codec
-from ottla.protocol.apis import API, ApiKey
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.headers import (
     RequestHeader,
     decode_request_header,
@@ -13,6 +13,7 @@ from ottla.protocol.headers import (
     encode_request_header,
     write_response_header,
 )
+from ottla.wire.messages import request_of, response_of
 from tests.protocol import reference
 from tests.support.golden import GoldenFrame, golden_frames, golden_text
 
@@ -34,10 +35,10 @@ def _header_and_type(golden: GoldenFrame) -> tuple[bytearray, int, type[object]]
         decoded, position = decode_request_header(golden.frame)
         assert decoded[:2] == (key, version)
         encode_request_header(header, RequestHeader(*decoded))
-        return header, position, API[key].request()
+        return header, position, request_of(key)
     correlation_id, position = decode_response_header(golden.frame, key, version)
     write_response_header(header, key, version, correlation_id)
-    return header, position, API[key].response()
+    return header, position, response_of(key)
 
 
 @pytest.mark.parametrize("golden", golden_frames(), ids=str)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ottla.protocol.apis import API
 from ottla.protocol.schema import Field, WireType, schema_of
+from ottla.wire.messages import request_of, response_of
 
 INTEGER_BITS = {
     WireType.INT8: 8,
@@ -35,7 +36,7 @@ class Case(NamedTuple):
 
 def message_classes() -> list[type[Any]]:
     """Every request and response."""
-    return [side for spec in API.values() for side in (spec.request(), spec.response())]
+    return [side for spec in API.values() for side in (request_of(spec.key), response_of(spec.key))]
 
 
 def all_cases() -> list[Case]:

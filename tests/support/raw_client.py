@@ -12,6 +12,7 @@ from ottla.protocol.headers import (
     decode_response_header,
     encode_request_header,
 )
+from ottla.wire.messages import response_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -78,7 +79,7 @@ class RawClient:
         key = next(key for key, spec in API.items() if spec.name == name)
         frame = await self.frame()
         _correlation_id, position = decode_response_header(frame, key, version)
-        return decode(API[key].response(), version, memoryview(frame)[position:])
+        return decode(response_of(key), version, memoryview(frame)[position:])
 
     async def call(self, version: int, request: Any) -> Any:
         """Send one request and return its answer."""

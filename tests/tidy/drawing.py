@@ -130,7 +130,7 @@ broker.handlers: broker.security broker.administration broker.authorization brok
     coordinator.configs protocol.messages
 broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
     broker.handlers.groups broker.handlers.security broker.handlers.transactions
-    broker.quotas coordinator.metadata protocol.messages
+    broker.quotas coordinator.metadata protocol.messages wire
 broker.handlers.cluster: broker.administration broker.coordinating broker.directories
     broker.engine broker.handlers broker.metadata broker.partitions broker.policy broker.quotas
     coordinator.configs coordinator.metadata protocol.messages
@@ -171,6 +171,7 @@ SURFACES = {
         "connection",
         "connection_config",
         "errors",
+        "messages",
         "negotiation",
         "pool",
         "real",

@@ -233,6 +233,7 @@ LOADERS = {
     "ottla.broker.server.stores",
     "ottla.broker.testing.cluster",
     "ottla.verb_loaders",
+    "ottla.wire.messages",
 }
 
 

@@ -31,6 +31,7 @@ TABLE_FILES = (
     "protocol.errors",
     "coordinator.configs.broker_configs",
     "coordinator.configs.topic_configs",
+    "wire.messages",
 )
 BANNED_WORDS = re.compile(r"(Manager|Helper|Util|Impl|Handler2|Info|Data)$")
 BANNED_NAMES = {"hw", "hwm", "leo", "lso", "pid_", "misc"}

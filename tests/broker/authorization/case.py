@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
-from ottla.protocol.apis import API, ApiKey
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.messages import request_of
 from tests.answers.cases import made
 
 TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP
@@ -46,7 +47,7 @@ def needs_of(text: str) -> tuple[Need, ...]:
 
 
 def case_of(key: ApiKey, version: int, fields: dict[str, Any], text: str, expected: Any) -> Case:
-    request = made(API[key].request(), fields)
+    request = made(request_of(key), fields)
     needs = needs_of(text)
     return Case(f"{key.name} {version} {text}", version, request, needs, expected, key)
 

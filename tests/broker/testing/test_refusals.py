@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker.api.table import TABLE
 from ottla.broker.testing.refusals import can_be_refused, refusal_of
-from ottla.protocol.apis import API, ApiKey
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import decode, encode
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import RequestHeader, encode_request_header, response_header
@@ -29,6 +29,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.protocol.schema import schema_of
+from ottla.wire.messages import request_of, response_of
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -41,7 +42,7 @@ def refused(key: ApiKey, version: int, request: object) -> Any:
     (answer,) = refusal_of(memoryview(frame), REFUSED)
     header = response_header(key, version)(7)
     assert bytes(answer[: len(header)]) == header
-    return decode(API[key].response(), version, bytes(answer[len(header) :]))
+    return decode(response_of(key), version, bytes(answer[len(header) :]))
 
 
 @pytest.mark.parametrize("key", [key for key in sorted(TABLE) if can_be_refused(ApiKey(key))])
@@ -49,7 +50,7 @@ def test_every_version_of_a_refusal_can_be_read(key: int) -> None:
     """A client that cannot read the answer sees a broken broker, not an error."""
     api = TABLE[key]
     for version in range(api.min_version, api.max_version + 1):
-        response = refused(ApiKey(key), version, API[key].request()())
+        response = refused(ApiKey(key), version, request_of(key)())
 
         field = schema_of(type(response)).fields.get("error_code")
         if field is not None and field.versions.holds(version):

@@ -29,6 +29,7 @@ from ottla.protocol.messages.metadata import (
 )
 from ottla.protocol.ports import Address, SocketOptions
 from ottla.wire.frames import FrameReader
+from ottla.wire.messages import request_of
 from tests.client.support.toy_log import (
     ToyPartition,
     toy_epoch_ends,
@@ -193,7 +194,7 @@ class ToyConnection:
         cluster = self._broker.cluster
         if key is ApiKey.API_VERSIONS and version > API[key].last_version:
             raise AssertionError("a version from the future")
-        request = decode(API[key].request(), version, frame[position:])
+        request = decode(request_of(key), version, frame[position:])
         seen = Seen(self._broker.node_id, key, version, request)
         cluster.seen.append(seen)
         fate = cluster.judge(seen)

@@ -11,13 +11,14 @@ import contextlib
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.compile import decoder, encode
 from ottla.protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from ottla.protocol.ports import Address, SocketOptions
+from ottla.wire.messages import response_of
 from tests.simulation.history import Exchange, History
 
 if TYPE_CHECKING:
+    from ottla.protocol.apis import ApiKey
     from ottla.protocol.ports import Ports, Socket
 
 OPTIONS = SocketOptions()
@@ -157,7 +158,7 @@ class Wire:
         pending = self._pending.popleft()
         try:
             _, position = decode_response_header(frame, pending.api_key, pending.api_version)
-            decode = decoder(API[pending.api_key].response(), pending.api_version)
+            decode = decoder(response_of(pending.api_key), pending.api_version)
             response, end = decode(frame, position)
             if end != len(frame):
                 raise ValueError(f"{len(frame) - end} bytes behind the response")

@@ -31,6 +31,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.protocol.ports import Address, Ports, SocketOptions
+from ottla.wire.messages import request_of
 from tests.simulation.clients.batches import Batch, Damaged, read_batches
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class ToyBroker:
     async def _answer(self, frame: bytes) -> bytes:
         header, position = decode_request_header(frame)
         key = ApiKey(header.api_key)
-        request, _ = decoder(API[key].request(), header.api_version)(frame, position)
+        request, _ = decoder(request_of(key), header.api_version)(frame, position)
         response = await getattr(self, f"_on_{key.name.lower()}")(request)
         if response is None:
             return b""

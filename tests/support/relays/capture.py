@@ -10,9 +10,10 @@ import socket
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.protocol.apis import API, ApiKey
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import decoder, encode
 from ottla.protocol.headers import RequestHeader, decode_request_header, encode_request_header
+from ottla.wire.messages import request_of
 from tests.support.golden import FOLDER, golden_text
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def chosen(captured: Iterable[Captured]) -> dict[tuple[str, int, int], list[byte
 def is_odd(frame: bytes) -> bool:
     """Whether the frame differs from what we would write for the same request."""
     header, position = decode_request_header(frame)
-    declared = API[ApiKey(header.api_key)].request()
+    declared = request_of(ApiKey(header.api_key))
     message, _end = decoder(declared, header.api_version)(memoryview(frame), position)
     out = bytearray()
     encode_request_header(out, RequestHeader(*header))

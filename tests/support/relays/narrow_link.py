@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.protocol.apis import API, ApiKey
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import decode, encode
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import (
@@ -15,6 +15,7 @@ from ottla.protocol.headers import (
     write_response_header,
 )
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.messages import response_of
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -81,7 +82,7 @@ class Link:
     async def _changed(self, frame: bytes, asked: Asked) -> bytes:
         number, position = decode_response_header(frame, asked.key, asked.version)
         body = memoryview(frame)[position:]
-        answer = decode(API[asked.key].response(), asked.version, body)
+        answer = decode(response_of(asked.key), asked.version, body)
         if asked.key is ApiKey.API_VERSIONS:
             self._narrow(answer, asked)
         else:
