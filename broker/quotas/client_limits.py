@@ -36,15 +36,20 @@ _BUCKETS_KEPT = 1_000
 
 
 class Windows(NamedTuple):
-    """How much may be used at once, in seconds of the rate, and how long a hold may last.
+    """Over which times quotas are kept, in seconds, by Kafka's settings.
 
-    Kafka's settings in their product: ``quota.window.size.seconds``, and of mutations
-    ``controller.quota.window.num`` times ``controller.quota.window.size.seconds``."""
+    ``window_s``: ``quota.window.size.seconds``; half of it may be used at once, so that a client
+    which has waited is not ten seconds ahead, and the longest hold for request time.
+    ``mutation_s``: ``controller.quota.window.num`` times ``controller.quota.window.size.seconds``,
+    all of which may be used at once."""
 
-    request_s: float = 1.0
+    window_s: float = 1.0
     mutation_s: float = 11.0
-    # quota.window.num: a fetch may take so many seconds' worth, less the current one.
-    samples: int = 11
+
+    @property
+    def burst_s(self) -> float:
+        """How much of a rate of bytes or of request time may be used at once."""
+        return self.window_s / 2
 
 
 class SharedBucket:
@@ -145,7 +150,7 @@ class ClientBuckets:
         place = kind, limit.sharers
         found = self._buckets.get(place)
         if found is None:
-            hold_ms = self._windows.request_s * 1000 if kind == REQUEST else HOLD_MAX_MS
+            hold_ms = self._windows.window_s * 1000 if kind == REQUEST else HOLD_MAX_MS
             bucket = TokenBucket(rate, now_ms, burst_s)
             found = self._buckets[place] = SharedBucket(kind, limit.sharers, bucket, hold_ms)
         else:
@@ -163,8 +168,8 @@ class ClientBuckets:
 def _in_bucket_units(kind: str, rate: float, windows: Windows) -> tuple[float, float]:
     """Rate per second, and the seconds of it that may be used at once."""
     if kind == REQUEST:
-        return rate * MS_PER_PERCENT, windows.request_s
+        return rate * MS_PER_PERCENT, windows.burst_s
     if kind == MUTATION:
         return rate, windows.mutation_s
     assert kind in (PRODUCE, CONSUME)
-    return rate, windows.request_s
+    return rate, windows.burst_s

@@ -74,13 +74,12 @@ class Quotas:
         return hold_ms
 
     def fetch_bytes_max(self, context: RequestContext) -> int:
-        """How many bytes one fetch may bring at most: no more than the quota allows in the time
-        over which Kafka measures it, so that a single answer does not make a hold of minutes."""
+        """How many bytes one fetch may bring at most, but for a larger first batch: no more than
+        may be used at once, so that the pace is even."""
         bucket = self._consume(context)
         if bucket is None:
             return 2**31 - 1
-        seconds = max(1, self._windows.samples - 1) * self._windows.request_s
-        return max(1, int(min(bucket.rate_per_s * seconds, 2**31 - 1)))
+        return max(1, int(min(bucket.rate_per_s * self._windows.burst_s, 2**31 - 1)))
 
     def mutations(self, context: RequestContext, *, strict_from: int) -> Mutations:
         """The controller mutations of one request (KIP-599).

@@ -85,9 +85,8 @@ def _limits_follower(
 
 def _quota_windows(config: BrokerConfig) -> Windows:
     return Windows(
-        request_s=config.quota_window_size_seconds,
+        window_s=config.quota_window_size_seconds,
         mutation_s=config.controller_quota_window_num * config.controller_quota_window_size_seconds,
-        samples=config.quota_window_num,
     )
 
 

@@ -414,7 +414,7 @@ queued.max.request.bytes | long | -1 | - | read-only | yes
     Bytes of waiting requests after which no more are read; -1 is no limit.
 queued.max.requests | int | 500 | >=1 | read-only | yes
     Waiting requests after which no more are read.
-quota.window.num | int | 11 | >=1 | read-only | yes
+quota.window.num | int | 11 | >=1 | read-only | no
     Samples kept for client quotas.
 quota.window.size.seconds | int | 1 | >=1 | read-only | yes
     Length of one such sample.

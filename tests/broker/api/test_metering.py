@@ -72,8 +72,8 @@ def test_a_producer_is_held_before_its_answer_is_there() -> None:
         Reply(), context(peer, ApiKey.PRODUCE), limits(**{PRODUCE: "1000"}), 3_000, lambda: now_ms
     )
 
-    assert peer.mutes == [2_000]
-    now_ms = 1_500.0
+    assert peer.mutes == [2_500]
+    now_ms = 2_000.0
     response = ProduceResponse()
     assert reply.charge(response) == 500
     assert response.throttle_time_ms == 500
@@ -114,4 +114,4 @@ def test_a_produce_without_an_answer_holds_the_connection() -> None:
     )
     reply.skip()
 
-    assert peer.mutes[-1] == 2_000
+    assert peer.mutes[-1] == 2_500

@@ -58,7 +58,7 @@ async def test_a_producer_above_its_quota_is_answered_at_once_and_not_read_from(
         answer = await slow.answer(version, request)
 
         assert answer.responses[0].partition_responses[0].error_code == 0
-        assert 9_000 <= answer.throttle_time_ms <= 9_200
+        assert 9_000 <= answer.throttle_time_ms <= 9_700
         assert muted_count(running) == 1
         # The same connection for another client id, which has no quota.
         assert (await produced(client, batch(b"x" * 10_000), version)).error_code == 0
@@ -111,10 +111,10 @@ async def test_a_consumer_above_its_quota_gets_nothing_but_the_time(version: int
 
         part = first.responses[0].partitions[0]
         assert first.throttle_time_ms == 0
-        # Three batches fit into the ten seconds over which Kafka measures, not all of them.
-        assert 10_000 <= len(part.records) < 30_000
+        # One batch always comes, however large; the others are for later.
+        assert 10_000 <= len(part.records) < 20_000
         assert second.responses == []
-        assert 8_000 <= second.throttle_time_ms <= 30_000
+        assert 9_000 <= second.throttle_time_ms <= 30_000
         assert muted_count(running) == 1
         assert unlimited.throttle_time_ms == 0
         assert len(unlimited.responses[0].partitions[0].records) > 30_000

@@ -23,7 +23,7 @@ def test_all_clients_of_a_user_share_the_users_quota() -> None:
     assert other.produce is not None
     one.produce.spend(3_000, 0)
 
-    assert other.produce.hold_ms(0) == 2_000
+    assert other.produce.hold_ms(0) == 2_500
     assert one.consume is None
 
 
@@ -47,7 +47,7 @@ def test_a_changed_quota_counts_for_those_in_use() -> None:
 
     assert after is not None
     assert after.produce is before.produce
-    assert after.produce.hold_ms(0) == 1_000
+    assert after.produce.hold_ms(0) == 1_250
 
 
 def test_invented_client_ids_do_not_fill_the_memory() -> None:
