@@ -48,6 +48,13 @@ def start_parser() -> Parser:
     )
     _add_setting_options(made)
     made.add_argument(
+        "--secure",
+        action="store_true",
+        help="encrypt connections, let only users with a password in, and let them do only what "
+        "rules allow: makes certificates, the super user 'admin' and a file for clients in "
+        "DIR/secure",
+    )
+    made.add_argument(
         "--add-scram",
         metavar="SCRAM-SHA-512=[name=NAME,password=PASSWORD]",
         action="append",

@@ -1,6 +1,6 @@
 """The files of a cluster that is secure from its first start: authority, certificate, passwords.
 
-``ottla start --secure`` and ``ottla certificates`` write them once and reuse them. Only their owner
+``ottla start --secure`` writes them once and reuses them. Only their owner
 can read the private ones.
 """
 
@@ -57,14 +57,13 @@ class SecureFiles:
         return f"SecureFiles({str(self.directory)!r})"
 
 
-def secure_files(directory: Path, names: tuple[str, ...], bootstrap: str) -> SecureFiles:
+def secure_files(directory: Path, names: tuple[str, ...]) -> SecureFiles:
     """Create what is missing in the directory. Raises CryptographyMissing and OSError.
 
     Args:
         directory: Created if missing.
         names: DNS names and addresses by which clients and brokers reach the brokers; a certificate
             that lacks one of them, or is about to expire, is replaced.
-        bootstrap: The addresses to write into ``client.properties``.
     """
     directory.mkdir(mode=_OWNER_ONLY_DIRECTORY, parents=True, exist_ok=True)
     files = SecureFiles(directory, _passwords(directory / "passwords.properties"))
@@ -72,8 +71,14 @@ def secure_files(directory: Path, names: tuple[str, ...], bootstrap: str) -> Sec
     if not files.certificate.exists() or not is_good_for(files.certificate.read_text(), names):
         issued = authority.issue(Wish(f"CN={BROKER}", names, is_both=True))
         _write(files.certificate, issued.both)
-    _write(files.client_properties, format_properties(client_settings(files, ADMIN, bootstrap)))
     return files
+
+
+def write_client_properties(files: SecureFiles, bootstrap: str) -> Path:
+    """Write the settings of a client that logs in as ``admin``; their path. Raises OSError."""
+    settings = client_settings(files, ADMIN, bootstrap)
+    _write(files.client_properties, format_properties(settings))
+    return files.client_properties
 
 
 def client_settings(files: SecureFiles, user: str, bootstrap: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.broker.cli import secure
 from ottla.broker.cli.parsers import (
     DEFAULT_CLUSTER_DIR,
     DEFAULT_DATA_DIR,
@@ -76,7 +77,8 @@ def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
         number = arguments.port if arguments.port is not None else DEFAULT_PORT
         if number and number + (arguments.brokers or 1) - 1 > PORT_MAX:
             raise ConfigError(f"--port {number} leaves no room for {arguments.brokers} brokers")
-        settings["listeners"] = f"PLAINTEXT://{Address(host, number)}"
+        protocol = secure.PROTOCOL if arguments.secure else "PLAINTEXT"
+        settings["listeners"] = f"{protocol}://{Address(host, number)}"
     if arguments.data_dir is not None or not {"log.dirs", "log.dir"} & settings.keys():
         is_cluster = arguments.brokers is not None
         default = DEFAULT_CLUSTER_DIR if is_cluster else DEFAULT_DATA_DIR
@@ -114,10 +116,13 @@ def _place(arguments: argparse.Namespace, settings: dict[str, str]) -> None:
 def make_server(arguments: argparse.Namespace, ports: Ports) -> Server:
     """The broker or brokers to run; warnings are logged, errors raise ConfigError."""
     settings = gather_settings(arguments)
+    users = [_first_user(text) for text in arguments.add_scram]
+    if arguments.secure:
+        settings, files = secure.make_secure(settings)
+        users += secure.first_users(files)
     parsed = parse_broker_config(settings)
     for warning in parsed.warnings:
         logger.warning("%s", warning)
-    users = [_first_user(text) for text in arguments.add_scram]
     server: Broker | BrokersInProcess = (
         Broker(ports, parsed.config)
         if arguments.brokers is None
@@ -148,8 +153,10 @@ def real_ports(*, memory: bool) -> Ports:
     )
 
 
-async def serve(ports: Ports, make: Callable[[Ports], Server]) -> int:
-    """Start what is made, say so, wait for the end, stop. Returns the exit status."""
+async def serve(
+    ports: Ports, make: Callable[[Ports], Server], on_ready: Callable[[Address], object]
+) -> int:
+    """Start what is made, wait for the end, stop. Returns the exit status."""
     broker = make(ports)
     stopped = asyncio.Event()
     serving = asyncio.current_task()
@@ -175,11 +182,19 @@ async def serve(ports: Ports, make: Callable[[Ports], Server]) -> int:
         # What exists now lives as long as the process; the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        sys.stdout.write(f"ottla: ready at {broker.address}\n")
-        sys.stdout.flush()
+        on_ready(broker.address)
         await stopped.wait()
     await broker.stop()
     return 1 if broker.has_failed else 0
+
+
+def announce(arguments: argparse.Namespace, address: Address) -> None:
+    """Say that the broker serves; before that, how clients log in. Raises OSError."""
+    if arguments.secure:
+        _settings, files = secure.make_secure(gather_settings(arguments))
+        sys.stderr.write(f"ottla: {secure.announce(files, address)}\n")
+    sys.stdout.write(f"ottla: ready at {address}\n")
+    sys.stdout.flush()
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -229,7 +244,9 @@ def main(arguments: argparse.Namespace) -> int:
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ports = real_ports(memory=arguments.memory)
-            return runner.run(serve(ports, partial(make_server, arguments)))
+            return runner.run(
+                serve(ports, partial(make_server, arguments), partial(announce, arguments))
+            )
     except (ConfigError, CannotStart) as error:
         sys.stderr.write(f"ottla: {in_options(arguments, str(error))}\n")
         return 1

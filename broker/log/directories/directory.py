@@ -23,7 +23,7 @@ from ottla.broker.log.storage.health import storage_error
 from ottla.broker.log.storage.names import (
     CLEAN_SHUTDOWN,
     DELETE_MARK,
-    METADATA_STORE,
+    OTHER_DIRECTORIES,
     PARTITION_METADATA,
     STRAY_MARK,
     join,
@@ -122,7 +122,7 @@ class LogDirectory:
         found: list[TopicPartition] = []
         for name in await self.home.disk.scan(self.path):
             path = join(self.path, name)
-            if name == METADATA_STORE or not self.home.disk.is_directory(path):
+            if name in OTHER_DIRECTORIES or not self.home.disk.is_directory(path):
                 continue
             partition = parse_partition_name(name)
             if mark_of(name) == DELETE_MARK:

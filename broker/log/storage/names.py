@@ -39,6 +39,10 @@ BOOT_MARK = "boot-checkpoint"
 LOCK = ".lock"
 # Where a broker without ZooKeeper keeps the cluster's metadata, beside its logs.
 METADATA_STORE = "metadata-store"
+# Certificates and passwords of a secure start.
+SECURE_FILES = "secure"
+# Directories beside those of partitions.
+OTHER_DIRECTORIES = frozenset({METADATA_STORE, SECURE_FILES})
 
 DELETE_MARK = "-delete"
 FUTURE_MARK = "-future"

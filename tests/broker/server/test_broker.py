@@ -48,7 +48,8 @@ async def served(disk: Disk, process: RealProcess) -> int:
     """The exit status of a broker that is asked to stop by that process."""
     ports = Ports(RealClock(), RealRandom(), RealNet(), disk, RealOffload(), process)
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": "/data"}
-    return await serve(ports, lambda given: Broker(given, parse_broker_config(settings).config))
+    config = parse_broker_config(settings).config
+    return await serve(ports, lambda given: Broker(given, config), lambda _address: None)
 
 
 async def filled_disk() -> MemoryDisk:

@@ -1,0 +1,88 @@
+"""``ottla start --secure``: TLS, passwords and access rules from the first start on."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.broker.cli.secure_files import (
+    LOCAL_NAMES,
+    MECHANISM,
+    SecureFiles,
+    broker_settings,
+    secure_files,
+    write_client_properties,
+)
+from ottla.broker.log.storage.names import SECURE_FILES
+from ottla.broker.security.certificates import CryptographyMissing
+from ottla.broker.server.first_users import FirstUser
+from ottla.coordinator.configs.broker_configs import ConfigError
+from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
+from ottla.protocol.secret import Secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.protocol.ports import Address
+
+PROTOCOL = "SASL_SSL"
+_EVERYWHERE = ("0.0.0.0", "::", "")
+
+
+def make_secure(settings: Mapping[str, str]) -> tuple[dict[str, str], SecureFiles]:
+    """The settings of a secure broker, and its files, which are created if missing.
+
+    Settings that are given by name take precedence. Raises ConfigError."""
+    if settings.get("zookeeper.connect"):
+        raise ConfigError(
+            "--secure makes certificates and passwords for one machine. For brokers that share "
+            "ZooKeeper make them once and give each broker its settings: see docs/security.md"
+        )
+    listeners = settings["listeners"]
+    if not listeners.startswith(f"{PROTOCOL}://") or "," in listeners:
+        raise ConfigError(
+            f"--secure needs one listener, {PROTOCOL}://HOST:PORT, not {listeners!r}: leave "
+            "listeners out, and choose the address with --host and --port"
+        )
+    try:
+        files = secure_files(directory_of(settings), _names(settings))
+    except CryptographyMissing as error:
+        raise ConfigError(str(error)) from None
+    except OSError as error:
+        raise ConfigError(f"--secure: {error.filename}: {error.strerror}") from None
+    return {**broker_settings(files, PROTOCOL), **settings}, files
+
+
+def directory_of(settings: Mapping[str, str]) -> Path:
+    """Where the files are: below the first data directory."""
+    directories = settings.get("log.dirs") or settings["log.dir"]
+    return Path(directories.split(",")[0].strip()) / SECURE_FILES
+
+
+def first_users(files: SecureFiles) -> list[FirstUser]:
+    """The users that the broker creates unless they exist."""
+    return [
+        FirstUser(name, SCRAM_MECHANISMS[MECHANISM], Secret(password))
+        for name, password in files.passwords.items()
+    ]
+
+
+def announce(files: SecureFiles, address: Address) -> str:
+    """Write ``client.properties`` with the address; the sentence that says how to use it.
+
+    Raises OSError."""
+    reachable = address._replace(host="localhost") if address.host in _EVERYWHERE else address
+    path = write_client_properties(files, str(reachable))
+    return f"log in as 'admin' with: ottla topics list --command-config {path}"
+
+
+def _names(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """All names by which this machine may be reached."""
+    listed = f"{settings['listeners']},{settings.get('advertised.listeners', '')}"
+    hosts = [
+        item.strip().partition("://")[2].rpartition(":")[0].strip("[]")
+        for item in listed.split(",")
+    ]
+    own = [socket.gethostname(), *hosts]
+    return tuple(dict.fromkeys([*LOCAL_NAMES, *(one for one in own if one not in _EVERYWHERE)]))
