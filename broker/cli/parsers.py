@@ -110,7 +110,7 @@ def users_parser() -> Parser:
         help="read the password from standard input (default: ask for it)",
     )
     create.add_argument("--iterations", type=checked(natural), help="4096 (default) to 16384")
-    _add_mechanism(create, "its mechanism (default SCRAM-SHA-512)")
+    _add_mechanism(create, "one mechanism only (default: both)")
     place = create.add_mutually_exclusive_group()
     place.add_argument(
         "--data-dir", metavar="DIR", help="write into the store of a stopped broker, offline"

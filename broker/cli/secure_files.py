@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.security.certificates import Authority, Issued, Wish, is_good_for
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.properties import format_properties, parse_properties
+from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +102,7 @@ def broker_settings(files: SecureFiles, listener: str = "SASL_SSL") -> dict[str,
         "ssl.keystore.location": str(files.certificate.absolute()),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(files.authority.absolute()),
-        "sasl.enabled.mechanisms": MECHANISM,
+        "sasl.enabled.mechanisms": ",".join(SCRAM_MECHANISMS),
         "sasl.mechanism.inter.broker.protocol": MECHANISM,
         f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config": jaas_of(BROKER, files.passwords[BROKER]),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -16,7 +16,6 @@ from ottla.broker.server.broker import CannotStart
 from ottla.broker.server.first_users import FirstUser, write_user
 from ottla.broker.server.stores import open_store
 from ottla.client.admin import Admin
-from ottla.client.administration.users import DEFAULT_MECHANISM
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, UsageError, run
 from ottla.client.cli.settings import command_config
@@ -34,6 +33,7 @@ from ottla.protocol.secret import Secret
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -63,7 +63,8 @@ async def perform(arguments: argparse.Namespace) -> int:
 
 
 async def _create(arguments: argparse.Namespace) -> None:
-    mechanism = arguments.mechanism or DEFAULT_MECHANISM
+    # With both, every client can log in whatever its setting.
+    mechanisms = [arguments.mechanism] if arguments.mechanism else [*SCRAM_MECHANISMS]
     iterations = arguments.iterations or ITERATIONS_MIN
     problem = name_problem(arguments.name)
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
@@ -72,11 +73,19 @@ async def _create(arguments: argparse.Namespace) -> None:
         raise UsageError(problem)
     password = _password(arguments)
     if arguments.data_dir is not None or arguments.zookeeper is not None:
-        user = FirstUser(arguments.name, SCRAM_MECHANISMS[mechanism], password, iterations)
-        await _write_offline(arguments, user)
+        await _write_offline(
+            arguments,
+            [
+                FirstUser(arguments.name, SCRAM_MECHANISMS[mechanism], password, iterations)
+                for mechanism in mechanisms
+            ],
+        )
     else:
         async with Admin(arguments.bootstrap, command_config()) as admin:
-            await admin.users.set_password(arguments.name, password.reveal(), mechanism, iterations)
+            for mechanism in mechanisms:
+                await admin.users.set_password(
+                    arguments.name, password.reveal(), mechanism, iterations
+                )
     _tell("created", arguments)
 
 
@@ -94,7 +103,7 @@ def _password(arguments: argparse.Namespace) -> Secret:
     return Secret(password)
 
 
-async def _write_offline(arguments: argparse.Namespace, user: FirstUser) -> None:
+async def _write_offline(arguments: argparse.Namespace, users: Sequence[FirstUser]) -> None:
     """Write into the store that a broker with these options would use."""
     settings = {"log.dirs": arguments.data_dir or "unused"}
     if arguments.zookeeper is not None:
@@ -106,7 +115,8 @@ async def _write_offline(arguments: argparse.Namespace, user: FirstUser) -> None
         try:
             session = await store.connect(config.zookeeper_session_timeout_ms)
             await found_cluster(session, ports.random)
-            await write_user(session, user, ports.random.token(SALT_BYTES), only_new=False)
+            for user in users:
+                await write_user(session, user, ports.random.token(SALT_BYTES), only_new=False)
             await session.close()
         finally:
             await opened.close()

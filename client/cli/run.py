@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.client.settings.config import parse_addresses
 from ottla.client.settings.profiles import ProfileError
 from ottla.protocol.errors import ErrorCode
-from ottla.wire.errors import BrokerUnreachable, ClientError, RequestRefused
+from ottla.wire.errors import AuthenticationFailed, BrokerUnreachable, ClientError, RequestRefused
 from ottla.wire.signals import SIGNALLED, hangups
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def loop_factory(*, is_busy: bool) -> Callable[[], asyncio.AbstractEventLoop]:
 
 def sentence(error: Exception) -> str:
     """The error as a sentence with, if known, what to do about it."""
-    if isinstance(error, BrokerUnreachable):
+    if isinstance(error, BrokerUnreachable) and not isinstance(error, AuthenticationFailed):
         return f"{error}; is it running there? -b HOST:PORT names another"
     if isinstance(error, RequestRefused):
         return refusal(error)

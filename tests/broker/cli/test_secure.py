@@ -1,0 +1,153 @@
+"""``ottla start --secure`` as a person uses it: one option, and one file for every client verb."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from ottla.broker.cli.secure_files import ADMIN
+from ottla.protocol.properties import parse_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TIMEOUT_S = 60
+
+
+@contextmanager
+def started(directory: Path, *options: str) -> Iterator[dict[str, str]]:
+    """The broker's client settings, while it serves."""
+    command = [sys.executable, "-m", "ottla", "start", "--secure", "--port", "0"]
+    broker = subprocess.Popen(
+        [*command, "--data-dir", str(directory), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert broker.stdout is not None
+        line = broker.stdout.readline()
+        assert line.startswith("ottla: ready at "), broker.communicate(timeout=TIMEOUT_S)
+        yield parse_properties((directory / "secure" / "client.properties").read_text())
+    finally:
+        broker.terminate()
+        _, errors = broker.communicate(timeout=TIMEOUT_S)
+    assert broker.returncode == 0, errors
+    assert "--command-config" in errors
+
+
+def ottla(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a verb to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "ottla", *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def librdkafka(settings: dict[str, str], **changes: Any) -> AdminClient:
+    """An admin client of librdkafka, which has no ``sasl.jaas.config``."""
+    password = settings["sasl.jaas.config"].partition('password="')[2].partition('"')[0]
+    return AdminClient(
+        {
+            "bootstrap.servers": settings["bootstrap.servers"],
+            "security.protocol": settings["security.protocol"],
+            "sasl.mechanism": settings["sasl.mechanism"],
+            "sasl.username": ADMIN,
+            "sasl.password": password,
+            "ssl.ca.location": settings["ssl.truststore.location"],
+            **changes,
+        }
+    )
+
+
+def test_one_file_is_enough_for_every_client_verb(tmp_path: Path) -> None:
+    """Create, produce and consume as the super user; a restart keeps users and topics."""
+    data = tmp_path / "data"
+    with started(data) as settings:
+        file = ("--command-config", str(data / "secure" / "client.properties"))
+        created = ottla("topics", "create", "orders", *file)
+        assert created.returncode == 0, created.stderr
+        sent = ottla("produce", "orders", *file, stdin="one\ntwo\n")
+        assert sent.returncode == 0, sent.stderr
+        assert set(librdkafka(settings).list_topics(timeout=30).topics) >= {"orders"}
+    with started(data):
+        read = ottla("consume", "orders", "-o", "beginning", "-e", *file)
+        assert (read.returncode, read.stdout) == (0, "one\ntwo\n"), read.stderr
+
+
+def test_clients_without_password_certificate_or_right_are_refused(tmp_path: Path) -> None:
+    """Each of the three is refused with its own sentence, and at once."""
+    data = tmp_path / "data"
+    with started(data) as settings:
+        address = settings["bootstrap.servers"]
+        client = str(data / "secure" / "client.properties")
+        plaintext = ottla("topics", "list", "-b", address)
+        assert (plaintext.returncode, "TLS" in plaintext.stderr) == (1, True)
+        login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" '
+        wrong = login.format(ADMIN) + 'password="wrong";'
+        denied = ottla(
+            "topics", "list", "--command-config", client, "-X", f"sasl.jaas.config={wrong}"
+        )
+        assert denied.returncode == 1
+        assert "password" in denied.stderr.lower()
+        made = ottla(
+            "users",
+            "create",
+            "alice",
+            "--password-stdin",
+            "--command-config",
+            client,
+            stdin="a b\n",
+        )
+        assert made.returncode == 0, made.stderr
+        alice = f'sasl.jaas.config={login.format("alice")}password="a b";'
+        listed = ottla("topics", "list", "--json", "--command-config", client, "-X", alice)
+        assert listed.returncode == 0, listed.stderr
+        assert json.loads(listed.stdout) == []
+        refused = ottla("topics", "create", "hers", "--command-config", client, "-X", alice)
+        assert refused.returncode == 1
+        stranger = librdkafka(settings, **{"sasl.password": "wrong"})
+        with pytest.raises(KafkaException):
+            stranger.list_topics(timeout=3)
+
+
+def test_brokers_of_one_process_log_in_to_each_other(tmp_path: Path) -> None:
+    """A topic with three replicas gets its acknowledgements over the encrypted listeners."""
+    data = tmp_path / "data"
+    with started(data, "--brokers", "3"):
+        file = ("--command-config", str(data / "secure" / "client.properties"))
+        created = ottla("topics", "create", "copies", "-r", "3", *file)
+        assert created.returncode == 0, created.stderr
+        sent = ottla("produce", "copies", *file, stdin="one\n")
+        assert sent.returncode == 0, sent.stderr
+        health = ottla("cluster", "health", *file)
+        assert health.returncode == 0, health.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--zookeeper", "127.0.0.1:1", "--id", "1"), "see docs/security.md"),
+        (("-o", "listeners=PLAINTEXT://127.0.0.1:0"), "needs one listener"),
+    ],
+)
+def test_contradicting_options_are_refused(
+    tmp_path: Path, options: tuple[str, ...], sentence: str
+) -> None:
+    """A start that is less secure than it says must not happen."""
+    port = () if "listeners" in options[1] else ("--port", "0")
+    ended = ottla("start", "--secure", *port, "--data-dir", str(tmp_path), *options)
+    assert ended.returncode == 1
+    assert sentence in ended.stderr
