@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -12,8 +13,9 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ottla.broker.cli.secure_files import ADMIN
+from ottla.broker.cli.secure_files import ADMIN, jaas_of
 from ottla.protocol.properties import parse_properties
+from tests.tidy.tree import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,6 +136,33 @@ def test_brokers_of_one_process_log_in_to_each_other(tmp_path: Path) -> None:
         assert sent.returncode == 0, sent.stderr
         health = ottla("cluster", "health", *file)
         assert health.returncode == 0, health.stdout
+
+
+def test_page_leads_to_a_user_with_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line of the page's first example works as written, and the user gets exactly them."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    page = (ROOT / "docs" / "security.md").read_text("utf-8")
+    _start, script = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[:2]
+    script = script.replace("ottla ", f"{sys.executable} -m ottla ")
+    with started(tmp_path / "secured") as settings:
+        ended = subprocess.run(
+            ["sh", "-e", "-c", script],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        alice = jaas_of("alice", "correct horse")
+        sent = ottla("produce", "orders", "-X", f"sasl.jaas.config={alice}", stdin="one\n")
+        assert sent.returncode == 0, sent.stderr
+        read = ["consume", "orders", "-o", "beginning", "-e", "-g", "alice"]
+        got = ottla(*read, "-X", f"sasl.jaas.config={alice}")
+        assert (got.returncode, got.stdout) == (0, "one\n"), got.stderr
+        refused = ottla("topics", "delete", "orders", "-X", f"sasl.jaas.config={alice}")
+        assert refused.returncode == 1
+        assert "orders" in librdkafka(settings).list_topics(timeout=30).topics
 
 
 @pytest.mark.parametrize(
