@@ -25,6 +25,7 @@ from benchmarks.groups import GROUP_MEASUREMENTS
 from benchmarks.harness import use_bytecode_cache
 from benchmarks.measurements import MEASUREMENTS
 from benchmarks.spark import SPARK_MEASUREMENTS
+from benchmarks.tls import TLS_MEASUREMENTS
 from benchmarks.transactions import TRANSACTION_MEASUREMENTS
 from benchmarks.validation import VALIDATION_MEASUREMENTS
 
@@ -78,6 +79,7 @@ def main(names: list[str]) -> int:
         **TRANSACTION_MEASUREMENTS,
         **CLIENT_MEASUREMENTS,
         **COMPARISONS,
+        **TLS_MEASUREMENTS,
         **CODEC_MEASUREMENTS,
         **VALIDATION_MEASUREMENTS,
         **AUTHORIZATION_MEASUREMENTS,

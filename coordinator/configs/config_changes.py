@@ -157,6 +157,16 @@ def _is_legal(values: Mapping[str, str], name: str) -> bool:
 
 def _check_dynamic(name: str, *, for_one_broker: bool) -> None:
     definition = BROKER_CONFIGS.get(name)
+    _, _, of_listener = name.removeprefix("listener.name.").partition(".")
+    plain = of_listener if name.startswith("listener.name.") else name
+    secret = BROKER_CONFIGS.get(plain)
+    if secret is not None and secret.is_sensitive and plain.startswith("ssl."):
+        # Kafka encrypts it with password.encoder.secret, and refuses it where that is not set.
+        raise _refuse(
+            f"{name} is a secret, which the metadata store would keep in clear text: set it in the "
+            "file of the broker, or name another file by the location of the store",
+            ErrorCode.INVALID_REQUEST,
+        )
     if definition is None:
         return
     if definition.update is Update.READ_ONLY:

@@ -209,6 +209,32 @@ async def test_certificates_are_reloaded_and_bad_ones_leave_the_old_ones(
     assert sum("keeps its certificate" in text for text in messages) == 1
 
 
+async def test_another_key_store_can_be_named_while_the_broker_runs() -> None:
+    """As kafka-configs does it: for one listener of one broker. Secrets stay in files."""
+    name = "listener.name.ssl.ssl.keystore.location"
+    settings = listener(ssl_keystore_location=certificates.store("elsewhere"))
+    any_name = secured(ssl_endpoint_identification_algorithm="")
+    async with running_broker(settings) as running:
+        with pytest.raises(AuthenticationFailed, match="is not for"):
+            async with admin(running, secured()) as client:
+                await client.list_topics()
+        broker = (ottla.ResourceType.BROKER, str(running.broker.node_id))
+        async with admin(running, any_name) as client:
+            new = ottla.ConfigChange(name, ottla.ConfigOperation.SET, certificates.store("broker"))
+            await client.alter_configs(*broker, [new])
+            secret = ottla.ConfigChange(
+                name.replace("location", "password"), ottla.ConfigOperation.SET, "x"
+            )
+            with pytest.raises(ottla.RequestRefused, match="is a secret"):
+                await client.alter_configs(*broker, [secret])
+        async with asyncio.timeout(60):
+            while running.broker.parts.settings.sources.text(name) is None:
+                await asyncio.sleep(0.01)
+        running.broker.parts.tls.refresh()
+        async with admin(running, secured()) as client:
+            await client.list_topics()
+
+
 async def test_a_handshake_that_does_not_go_on_holds_up_no_other() -> None:
     """Silent and half-open connections cost a descriptor, and nothing else, for ten seconds."""
     async with running_broker(listener()) as running:

@@ -1,0 +1,153 @@
+"""What encryption costs the broker: handshakes, produce and fetch, beside plaintext.
+
+One broker process with a listener of each kind; the figures count its CPU time. The load is one
+thread for each connection, which sends a prebuilt frame and reads the answer.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import statistics
+import tempfile
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks import foreign
+from benchmarks.frames import batch_of, fetch_frame, produce_frame
+from benchmarks.harness import KEEPING, cpu_seconds
+from tests.support import certificates
+from tests.support.broker_process import BrokerProcess
+from tests.support.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HOST = "127.0.0.1"
+MEBIBYTE = 1 << 20
+# A batch of this size and its request fit the clients' default limit of 1 MiB.
+LARGE_BYTES = MEBIBYTE - 2000
+RUNS = 5
+CONNECTIONS = 2
+REQUESTS = 512
+HANDSHAKES = 400
+Figures = dict[str, float]
+
+
+class _TwoListeners(BrokerProcess):
+    """``tls_port`` encrypts; the other one does not."""
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__(data_dir)
+        (self.tls_port,) = free_ports(1)
+        self._settings = {
+            **KEEPING,
+            "listeners": f"PLAINTEXT://{HOST}:{self.port},SSL://{HOST}:{self.tls_port}",
+            "ssl.keystore.location": certificates.store("broker"),
+            "ssl.truststore.location": certificates.trust(),
+            "ssl.client.auth": "requested",
+        }
+
+    def command(self) -> list[str]:
+        """The command line without a port: both are in ``listeners``."""
+        command = super().command()
+        at = command.index("--port")
+        del command[at : at + 2]
+        for name, value in self._settings.items():
+            command += ["-o", f"{name}={value}"]
+        return command
+
+
+@contextmanager
+def _broker() -> Iterator[_TwoListeners]:
+    with tempfile.TemporaryDirectory() as folder:
+        broker = _TwoListeners(Path(folder) / "data")
+        with broker:
+            yield broker
+
+
+def _context(*, shows_certificate: bool = False) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=certificates.trust())
+    if shows_certificate:
+        context.load_cert_chain(certificates.store("client"))
+    return context
+
+
+def _connected(port: int, context: ssl.SSLContext | None) -> socket.socket:
+    plain = socket.create_connection((HOST, port))
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return plain if context is None else context.wrap_socket(plain, server_hostname=HOST)
+
+
+def _exchange(connected: socket.socket, frame: bytes, requests: int) -> None:
+    answer = memoryview(bytearray(2 * MEBIBYTE))
+    for _ in range(requests):
+        connected.sendall(frame)
+        filled, wanted = 0, 4
+        while filled < wanted:
+            filled += connected.recv_into(answer[filled:])
+            if wanted == 4 and filled >= 4:
+                wanted = 4 + int.from_bytes(answer[:4])
+
+
+def _cost(broker: _TwoListeners, work: Callable[[], None]) -> float:
+    """CPU seconds of the broker while ``work`` runs in each of the threads."""
+    before = cpu_seconds(broker.process_id)
+    threads = [threading.Thread(target=work) for _ in range(CONNECTIONS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return cpu_seconds(broker.process_id) - before
+
+
+def _gb_per_core_second(
+    broker: _TwoListeners, port: int, context: ssl.SSLContext | None, frame: bytes
+) -> float:
+    def work() -> None:
+        with _connected(port, context) as connected:
+            _exchange(connected, frame, REQUESTS)
+
+    return CONNECTIONS * REQUESTS * LARGE_BYTES / 1e9 / _cost(broker, work)
+
+
+def _handshakes_per_core_second(broker: _TwoListeners, context: ssl.SSLContext | None) -> float:
+    port = broker.port if context is None else broker.tls_port
+
+    def work() -> None:
+        for _ in range(HANDSHAKES):
+            _connected(port, context).close()
+
+    return CONNECTIONS * HANDSHAKES / _cost(broker, work)
+
+
+def tls() -> Figures:
+    """Handshakes, produce and fetch of 1 MiB over TLS, beside plaintext, per core second."""
+    figures: dict[str, list[float]] = {}
+    with _broker() as broker:
+        foreign.create_topic(f"{HOST}:{broker.port}", "t")
+        produce = produce_frame("t", 0, batch_of(LARGE_BYTES, 1000))
+        ask = fetch_frame("t", 0, 0, MEBIBYTE)
+        for number in range(RUNS + 1):
+            for name, port, context in (
+                ("plaintext", broker.port, None),
+                ("tls", broker.tls_port, _context()),
+            ):
+                for verb, frame in (("produce", produce), ("fetch", ask)):
+                    rate = _gb_per_core_second(broker, port, context, frame)
+                    if number:
+                        figures.setdefault(f"{name}_{verb}_gb_per_core_second", []).append(rate)
+            for name, context in (
+                ("plaintext_connections", None),
+                ("handshakes", _context()),
+                ("handshakes_with_client_certificate", _context(shows_certificate=True)),
+            ):
+                rate = _handshakes_per_core_second(broker, context)
+                if number:
+                    figures.setdefault(f"{name}_per_core_second", []).append(rate)
+    return {name: statistics.median(values) for name, values in figures.items()}
+
+
+TLS_MEASUREMENTS: dict[str, Callable[[], Figures]] = {"tls": tls}
