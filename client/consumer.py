@@ -117,7 +117,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     async def _close(self, *, has_failed: bool) -> None:
         if self._closed:
             return
-        self._cluster.home.check()
+        self._cluster.owning_loop.check()
         self._closed = True
         self._is_open = False
         # A poll in another task must not wait for records that will not come.
@@ -402,4 +402,4 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     def _check_running(self) -> None:
         if not self._started or self._closed:
             raise ClientClosed(not_running("consumer", is_closed=self._closed))
-        self._cluster.home.check()
+        self._cluster.owning_loop.check()

@@ -153,7 +153,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         if self._closed:
             return
         if self._cluster is not None:
-            self._cluster.home.check()
+            self._cluster.owning_loop.check()
         self._closed = True
         self._is_open = False
         try:
@@ -352,7 +352,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         if sender.failure is not None:
             raise ClientClosed(f"the producer has stopped: {sender.failure}")
         assert self._cluster is not None
-        self._cluster.home.check()
+        self._cluster.owning_loop.check()
         return sender
 
     async def _topic(self, name: str) -> TopicView:

@@ -14,7 +14,7 @@ from ottla.broker.controlling.announcements import Announcements
 from ottla.broker.controlling.chores import RECONCILE, ControllerChores
 from ottla.broker.controlling.commands import ControllerCommand, fail
 from ottla.broker.controlling.lost_replicas import LostReplicas, RefusedRoles
-from ottla.broker.controlling.rereading import MetadataRescan, Wanted
+from ottla.broker.controlling.metadata_rescan import MetadataRescan, Wanted
 from ottla.broker.controlling.role_answers import deleted_topics, role_answers
 from ottla.broker.controlling.senders import Reports, Senders
 from ottla.broker.controlling.state_log import StateLog

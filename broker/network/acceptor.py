@@ -17,8 +17,8 @@ from ottla.protocol.data_classes import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ottla.broker.network.connection_parts import ConnectionParts, ListenerParts
     from ottla.broker.network.processor import Processor
-    from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
     from ottla.protocol.ports import Listener, Socket, Timer
 
 logger = logging.getLogger("ottla.network")
@@ -48,12 +48,12 @@ class Acceptor:
 
     name = "acceptor"
 
-    def __init__(self, surroundings: ConnectionParts, processors: Sequence[Processor]) -> None:
+    def __init__(self, connection_parts: ConnectionParts, processors: Sequence[Processor]) -> None:
         self.accepted_count = 0
         self.refused_count = 0
         self.failed_count = 0
         self.limited_count = 0  # open connections that count against the limits
-        self._surroundings = surroundings
+        self._connection_parts = connection_parts
         self._processors = processors
         self._next = 0
         self._doors: dict[str, _Door] = {}
@@ -61,9 +61,9 @@ class Acceptor:
         self._count_by_listener: Counter[str] = Counter()
         self._is_started = False
         self._pause_timer: Timer | None = None
-        self._limits = surroundings.settings.limits
+        self._limits = connection_parts.settings.limits
         self._rates = ConnectionRates()
-        self._rates.set_rates(self._limits, surroundings.clock.now_ms())
+        self._rates.set_rates(self._limits, connection_parts.clock.now_ms())
         # New connections per second that an address may make, None for any number.
         self.ip_rate: Callable[[str], float | None] = _unlimited
         self._refusals: dict[Socket, Timer] = {}
@@ -71,7 +71,7 @@ class Acceptor:
     def set_limits(self, limits: ConnectionLimits) -> None:
         """Take other limits; connections above them stay."""
         self._limits = limits
-        self._rates.set_rates(limits, self._surroundings.clock.now_ms())
+        self._rates.set_rates(limits, self._connection_parts.clock.now_ms())
         for door in self._doors.values():
             self._end_wait(door)
         self._open_doors()
@@ -138,7 +138,7 @@ class Acceptor:
     def _wait(self, door: _Door, wait_ms: float) -> None:
         """Connections come too fast: the others wait in the backlog meanwhile."""
         self._shut(door)
-        clock = self._surroundings.clock
+        clock = self._connection_parts.clock
         door.timer = clock.call_at(clock.now_ms() + wait_ms, partial(self._go_on, door))
 
     def _go_on(self, door: _Door) -> None:
@@ -151,7 +151,7 @@ class Acceptor:
             door.timer = None
 
     def _accept(self, door: _Door) -> None:
-        spec, now_ms = door.entrance.spec, self._surroundings.clock.now_ms()
+        spec, now_ms = door.entrance.spec, self._connection_parts.clock.now_ms()
         for _ in range(ACCEPTS_PER_EVENT_MAX):
             if self._is_full(door):
                 # The others wait in the backlog until a connection is closed.
@@ -181,7 +181,7 @@ class Acceptor:
                 self.refused_count += 1
                 socket.close()
                 return
-            now_ms = self._surroundings.clock.now_ms()
+            now_ms = self._connection_parts.clock.now_ms()
             wait_ms = self._rates.ip_wait_ms(host, self.ip_rate(host), now_ms)
             if wait_ms > 0:
                 self._refuse_later(socket, wait_ms)
@@ -199,7 +199,7 @@ class Acceptor:
         if len(self._refusals) >= REFUSALS_KEPT_MAX:
             socket.close()
             return
-        clock = self._surroundings.clock
+        clock = self._connection_parts.clock
         at_ms = clock.now_ms() + min(wait_ms, REFUSAL_MS_MAX)
         self._refusals[socket] = clock.call_at(at_ms, partial(self._refuse_now, socket))
 
@@ -212,7 +212,7 @@ class Acceptor:
         for door in self._doors.values():
             if door.is_open:
                 self._shut(door)
-        clock = self._surroundings.clock
+        clock = self._connection_parts.clock
         self._pause_timer = clock.call_at(clock.now_ms() + EXHAUSTED_PAUSE_MS, self._resume)
 
     def _resume(self) -> None:

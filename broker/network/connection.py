@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.network.age import ConnectionAge
 from ottla.broker.network.buffers import ReceiveBuffer
+from ottla.broker.network.connection_age import ConnectionAge
 from ottla.broker.network.output import Output
 from ottla.broker.network.request import Request
 from ottla.protocol.errors import RemoteProtocolError
@@ -19,8 +19,8 @@ from ottla.protocol.errors import RemoteProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.network.connection_parts import ConnectionParts, ListenerParts
     from ottla.broker.network.strangers import Strangers
-    from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
     from ottla.protocol.ports import Socket, Timer
 
 logger = logging.getLogger("ottla.network")
@@ -72,6 +72,7 @@ class AcceptedConnection:
 
     __slots__ = (
         "_callbacks",
+        "_connection_parts",
         "_ending_reason",
         "_entrance",
         "_home",
@@ -80,7 +81,6 @@ class AcceptedConnection:
         "_muted_until_ms",
         "_output",
         "_socket",
-        "_surroundings",
         "_transport",
         "_unmute_timer",
         "age",
@@ -102,7 +102,7 @@ class AcceptedConnection:
         self,
         socket: Socket,
         entrance: ListenerParts,
-        surroundings: ConnectionParts,
+        connection_parts: ConnectionParts,
         home: ConnectionHost,
         name: str,
     ) -> None:
@@ -114,10 +114,10 @@ class AcceptedConnection:
         self.respond: Callable[[AcceptedConnection], None] = home.respond
         self._home = home
         self._entrance = entrance
-        self._surroundings = surroundings
+        self._connection_parts = connection_parts
         self._socket = socket
         self._transport = entrance.spec.transport(socket)
-        self.intake = ReceiveBuffer(self, surroundings.pool, surroundings.budget)
+        self.intake = ReceiveBuffer(self, connection_parts.pool, connection_parts.budget)
         self._output = Output(entrance.spec.framing)
         self.blocked = 0
         self.request_count = 0
@@ -212,7 +212,7 @@ class AcceptedConnection:
         channel = self._entrance.channel
         free_handlers, submit = channel.free, channel.submit
         pipeline = self._output.pipeline
-        settings = self._surroundings.settings
+        settings = self._connection_parts.settings
         unanswered_max, unsent_max = settings.unanswered_requests_max, settings.unsent_bytes_max
         start, end = intake.start, intake.end
         turn_end = self.request_count + REQUESTS_PER_TURN_MAX
@@ -266,14 +266,14 @@ class AcceptedConnection:
         """Of several demands the latest end counts."""
         if self.closed:
             return
-        clock = self._surroundings.clock
+        clock = self._connection_parts.clock
         self._muted_until_ms = max(self._muted_until_ms, clock.now_ms() + mute_ms)
         self.blocked |= MUTED
         if self._unmute_timer is None:
             self._unmute_timer = clock.call_at(self._muted_until_ms, self._on_unmute)
 
     def _on_unmute(self) -> None:
-        clock = self._surroundings.clock
+        clock = self._connection_parts.clock
         if clock.now_ms() < self._muted_until_ms:
             self._unmute_timer = clock.call_at(self._muted_until_ms, self._on_unmute)
         else:
@@ -288,7 +288,7 @@ class AcceptedConnection:
         count = output.collect()
         self.unsent_bytes += count * self._entrance.spec.framing.prefix_bytes
         self._home.response_count += count
-        settings = self._surroundings.settings
+        settings = self._connection_parts.settings
         if not self._is_writing:
             self.flush()
         elif self.unsent_bytes > settings.unsent_bytes_max:
@@ -317,7 +317,7 @@ class AcceptedConnection:
             self.unsent_bytes -= sent
             self.age.is_active = True
             self._home.sent_bytes += sent
-        unsent_bytes_max = self._surroundings.settings.unsent_bytes_max
+        unsent_bytes_max = self._connection_parts.settings.unsent_bytes_max
         if self.unsent_bytes > unsent_bytes_max:
             self.blocked |= UNSENT
         elif self.blocked & UNSENT and self.unsent_bytes <= unsent_bytes_max // 2:
@@ -365,6 +365,6 @@ class AcceptedConnection:
             self._unmute_timer.cancel()
         if not self.blocked & LANE:
             self.intake.release()
-        self._surroundings.budget.forget(self)
+        self._connection_parts.budget.forget(self)
         callbacks, self._callbacks = self._callbacks, []
         self._home.forget(self, reason, callbacks)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.network.channel import Supervisor
-    from ottla.broker.network.surroundings import ListenerParts
+    from ottla.broker.network.connection_parts import ListenerParts
     from ottla.protocol.ports import Clock, Offload, Result, Socket, Timer
     from ottla.wire.tls.session import TlsSession
     from ottla.wire.tls.tls_socket import TlsSocket

@@ -17,9 +17,9 @@ from ottla.broker.network.connection import AcceptedConnection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.network.connection_parts import ConnectionParts, ListenerParts
     from ottla.broker.network.handshakes import Handshakes
     from ottla.broker.network.request import RequestOwner
-    from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
     from ottla.protocol.ports import Socket, Timer
     from ottla.wire.tls.tls_socket import TlsSocket
 
@@ -36,7 +36,7 @@ class Processor:
     def __init__(
         self,
         name: str,
-        surroundings: ConnectionParts,
+        connection_parts: ConnectionParts,
         on_closed: Callable[[str, str], object],
         handshakes: Handshakes,
     ) -> None:
@@ -46,7 +46,7 @@ class Processor:
         self.response_count = 0
         self.received_bytes = 0
         self.sent_bytes = 0
-        self._surroundings = surroundings
+        self._connection_parts = connection_parts
         self._on_closed = on_closed
         self._handshakes = handshakes
         self.strangers = handshakes.strangers
@@ -61,7 +61,7 @@ class Processor:
         self._is_woken = False
         self._is_stopping = False
         self._sweep_timer: Timer | None = None
-        self._swept_ms = surroundings.clock.now_ms()
+        self._swept_ms = connection_parts.clock.now_ms()
         self._closed_request_count = 0
 
     @property
@@ -82,7 +82,7 @@ class Processor:
 
     def start(self) -> None:
         """Begin to look for idle connections."""
-        settings = self._surroundings.settings
+        settings = self._connection_parts.settings
         interval_ms = settings.request_read_ms_max
         if settings.connections_idle_ms_max > 0:
             interval_ms = min(interval_ms, settings.connections_idle_ms_max)
@@ -200,7 +200,9 @@ class Processor:
             self.accepted_count += 1
             name = f"{socket.local}-{socket.peer}-{self.name}.{self.accepted_count}"
             try:
-                connection = AcceptedConnection(socket, entrance, self._surroundings, self, name)
+                connection = AcceptedConnection(
+                    socket, entrance, self._connection_parts, self, name
+                )
             except Exception:
                 # Whatever a transport may trip over, its descriptor must not leak (N-15).
                 logger.exception("connection %s could not be set up", name)
@@ -241,13 +243,13 @@ class Processor:
     # Time.
 
     def _arm_sweep(self, interval_ms: float) -> None:
-        clock = self._surroundings.clock
+        clock = self._connection_parts.clock
         self._sweep_timer = clock.call_at(
             clock.now_ms() + interval_ms, partial(self._sweep, interval_ms)
         )
 
     def _sweep(self, interval_ms: float) -> None:
-        now_ms = self._surroundings.clock.now_ms()
+        now_ms = self._connection_parts.clock.now_ms()
         # A process that stood still (a stopped machine) must not call all its peers silent.
         elapsed_ms = min(now_ms - self._swept_ms, 2 * interval_ms)
         self._swept_ms = now_ms
@@ -258,11 +260,11 @@ class Processor:
         self._arm_sweep(interval_ms)
 
     def _overdue(self, connection: AcceptedConnection, elapsed_ms: float) -> str:
-        settings = self._surroundings.settings
+        settings = self._connection_parts.settings
         age = connection.age
         if connection.is_mid_request:
             limit_ms = settings.request_read_ms_max
-            if self._surroundings.budget.is_pressed and connection.intake.is_charged:
+            if self._connection_parts.budget.is_pressed and connection.intake.is_charged:
                 limit_ms = settings.request_read_pressed_ms_max
             if age.is_slow(elapsed_ms, connection.request_count, limit_ms):
                 return "a request took too long to arrive"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.network.acceptor import Acceptor
 from ottla.broker.network.buffers import BufferPool, ByteBudget
 from ottla.broker.network.channel import Handler, RequestChannel
+from ottla.broker.network.connection_parts import ConnectionParts, ListenerParts
 from ottla.broker.network.handshakes import Handshakes, Inline
 from ottla.broker.network.processor import Processor
 from ottla.broker.network.settings import NetworkSettings
@@ -22,7 +23,6 @@ from ottla.broker.network.status import (
     processor_status,
     queue_status,
 )
-from ottla.broker.network.surroundings import ConnectionParts, ListenerParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,13 +54,13 @@ class NetworkServer:
         self._dispatch = dispatch
         self._settings = settings
         self._budget = ByteBudget(settings.queued_request_bytes_max)
-        surroundings = ConnectionParts(settings, clock, BufferPool(), self._budget)
+        connection_parts = ConnectionParts(settings, clock, BufferPool(), self._budget)
         self.handshakes = Handshakes(clock, tasks, offload or Inline())
         self._processors = [
-            Processor(f"processor-{number}", surroundings, self._on_closed, self.handshakes)
+            Processor(f"processor-{number}", connection_parts, self._on_closed, self.handshakes)
             for number in range(settings.processors)
         ]
-        self._acceptor = Acceptor(surroundings, self._processors)
+        self._acceptor = Acceptor(connection_parts, self._processors)
         self._channel = self._make_channel("handler", settings.handlers)
         self._own_channels: dict[str, RequestChannel] = {}
         self._drained: asyncio.Future[None] | None = None

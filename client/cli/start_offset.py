@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.cli.places import PositionKind, PositionSpec
+from ottla.client.cli.position_specs import PositionKind, PositionSpec
 from ottla.client.cli.run import CommandError
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 

@@ -68,7 +68,7 @@ class ClusterClient:
         self._random = random.child("cluster")
         self._topics: set[str] = set()
         self._refreshing = asyncio.Lock()
-        self.home = OwningLoop()
+        self.owning_loop = OwningLoop()
         # Counts refreshes; a caller that waited for the lock sees whether a later one is done.
         self._round = 0
         self._is_stale = True
@@ -117,7 +117,7 @@ class ClusterClient:
         """Limit an ``async with`` block to ``call_timeout_ms``, or to ``left_ms``.
 
         At the limit it raises a TransportError. Raises as ``OwningLoop``."""
-        self.home.check()
+        self.owning_loop.check()
         call_ms = self.config.call_timeout_ms
         if left_ms is None:
             left_ms = call_ms
@@ -226,7 +226,7 @@ class ClusterClient:
         A ``doubted`` broker, whose last answers were of no use, is used only if no other can be
         reached. Raises BrokerUnreachable if no known broker can be reached; if none is known, and
         after a failure, ``refresh`` restarts from the bootstrap addresses."""
-        self.home.check()
+        self.owning_loop.check()
         if doubted:
             connection = await self._connection_to_another(doubted)
             if connection is not None:

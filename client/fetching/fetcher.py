@@ -21,8 +21,8 @@ from ottla.client.fetching.fetch_request import (
     version_for,
 )
 from ottla.client.fetching.fetch_session import SESSION_ERRORS, ConsumerFetchSession
+from ottla.client.fetching.fetch_slots import FetchSlot
 from ottla.client.fetching.fetched import Arrivals
-from ottla.client.fetching.lanes import FetchLane
 from ottla.client.fetching.missing_topics import Absences
 from ottla.client.fetching.offsets import look_up
 from ottla.client.fetching.positions import (
@@ -59,8 +59,8 @@ class Fetcher(Arrivals):
         self._router = router
         self._absences = Absences(self._cluster.metadata)
         self._first, self._beside = (
-            FetchLane(self._cluster, "fetch"),
-            FetchLane(self._cluster, "fetch more"),
+            FetchSlot(self._cluster, "fetch"),
+            FetchSlot(self._cluster, "fetch more"),
         )
         self._sessions: Sessions = {}
         self._upkeep = Upkeep(self._cluster, self.wake, self.crash)
@@ -80,8 +80,8 @@ class Fetcher(Arrivals):
         await self._upkeep.stop()
         if self._timer is not None:
             self._timer.cancel()
-        for lane in (self._first, self._beside):
-            lane.pool.close()
+        for slot in (self._first, self._beside):
+            slot.pool.close()
 
     def receive_ahead(self) -> None:
         """Prepare for a pause of the event loop: see ``Connection.receive_ahead``."""
@@ -123,17 +123,17 @@ class Fetcher(Arrivals):
             # Moved partitions are checked again when there is room.
             self._has_moved = self._has_moved or self._first.is_taken(node_id)
             return
-        alone, lane = self._oversize.alone(node_id, ready), self._first
+        alone, slot = self._oversize.alone(node_id, ready), self._first
         if alone is not None:
             ready = [alone]
-        if lane.is_taken(node_id):
-            ready, lane = lane.missed(node_id, ready, positions), self._beside
-        if not ready or lane.is_taken(node_id):
+        if slot.is_taken(node_id):
+            ready, slot = slot.missed(node_id, ready, positions), self._beside
+        if not ready or slot.is_taken(node_id):
             return
-        connection = lane.pool.ready(node_id)
+        connection = slot.pool.ready(node_id)
         if connection is None:
             on_failure = partial(leave_replica, self.positions, now_ms)
-            self._upkeep.connect(node_id, on_failure, lane.pool)
+            self._upkeep.connect(node_id, on_failure, slot.pool)
             return
         wanted = []
         metadata = self._cluster.metadata
@@ -151,12 +151,12 @@ class Fetcher(Arrivals):
             )
         if not wanted:
             return
-        is_first = lane is self._first
+        is_first = slot is self._first
         # A session is one sequence of requests; the second fetch is outside of it.
         session = session_of(self._sessions, node_id, connection) if is_first else None
         request = build_request(wanted, metadata, self._config, session, by_leader=by_leader)
         if not is_first:
-            wait_ms = int(lane.wait_ms(node_id, wanted))
+            wait_ms = int(slot.wait_ms(node_id, wanted))
             request.max_wait_ms = min(request.max_wait_ms, wait_ms)
         if alone is not None:
             # The other partitions wait for this one.
@@ -164,8 +164,8 @@ class Fetcher(Arrivals):
         version = version_for(connection, wanted, metadata)
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_wait_ms
         future = connection.send(FETCH, request, version=version, timeout_ms=timeout_ms)
-        lane.take(node_id, wanted)
-        asked = lane, session or ConsumerFetchSession(), wanted
+        slot.take(node_id, wanted)
+        asked = slot, session or ConsumerFetchSession(), wanted
         on_answer = partial(self._on_answer, node_id, connection, asked)
         future.add_done_callback(guarded(on_answer, self.crash))
 
@@ -175,11 +175,11 @@ class Fetcher(Arrivals):
         self,
         node_id: int,
         connection: Connection,
-        asked: tuple[FetchLane, ConsumerFetchSession, list[WantedPartition]],
+        asked: tuple[FetchSlot, ConsumerFetchSession, list[WantedPartition]],
         future: asyncio.Future[FetchResponse],
     ) -> None:
-        lane, session, wanted = asked
-        lane.leave(node_id)
+        slot, session, wanted = asked
+        slot.leave(node_id)
         self.wake()
         if future.cancelled():
             return

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.client.admin import Admin
-    from ottla.client.cli.places import PositionSpec
+    from ottla.client.cli.position_specs import PositionSpec
 
     Offsets = dict[TopicPartition, int]
 

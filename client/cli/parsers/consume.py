@@ -13,7 +13,7 @@ from ottla.client.cli.arguments import (
     one_line_parser,
     positive,
 )
-from ottla.client.cli.places import BEGINNING, read_range_place
+from ottla.client.cli.position_specs import BEGINNING, read_range_position
 
 
 def parser() -> Parser:
@@ -60,7 +60,7 @@ def _add_range_options(made: Parser) -> None:
         dest="places",
         metavar="WHERE",
         action="append",
-        type=checked(read_range_place),
+        type=checked(read_range_position),
         help="begin at: N, -N from the end, beginning, end, stored (where the group stands), @TIME "
         "or s@TIME; stop at e@TIME; a TIME is milliseconds since 1970 or ISO 8601, UTC unless it "
         "says otherwise (default end, with a group stored)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.client.cli.arguments import Parser, add_partition_argument, add_verbs, checked
-from ottla.client.cli.places import PLACES, read_place
+from ottla.client.cli.position_specs import POSITION_FORMS, read_position
 
 ALL_POSITIONS = "all for which the group has committed offsets"
 
@@ -40,7 +40,12 @@ def parser() -> Parser:
     reset.add_argument("group", metavar="GROUP")
     add_partition_argument(reset, ALL_POSITIONS)
     reset.add_argument(
-        "-o", "--offset", metavar="WHERE", type=checked(read_place), required=True, help=PLACES
+        "-o",
+        "--offset",
+        metavar="WHERE",
+        type=checked(read_position),
+        required=True,
+        help=POSITION_FORMS,
     )
     reset.add_argument(
         "--dry-run", action="store_true", help="show the changes without making them"
@@ -62,7 +67,7 @@ def _add_seek(seek: Parser) -> None:
     seek.add_argument("group", metavar="GROUP")
     add_partition_argument(seek, ALL_POSITIONS)
     where = seek.add_mutually_exclusive_group(required=True)
-    where.add_argument("--to", metavar="WHERE", type=checked(read_place), help=PLACES)
+    where.add_argument("--to", metavar="WHERE", type=checked(read_position), help=POSITION_FORMS)
     where.add_argument("--to-group", metavar="GROUP", help="the committed offsets of that group")
     where.add_argument(
         "--to-file",

@@ -9,7 +9,7 @@ from ottla.client.cli.arguments import (
     checked,
     one_line_parser,
 )
-from ottla.client.cli.places import PLACES, read_place
+from ottla.client.cli.position_specs import POSITION_FORMS, read_position
 
 
 def parser() -> Parser:
@@ -21,7 +21,9 @@ def parser() -> Parser:
     )
     add_client_options(made)
     add_partition_argument(made, "all topics but internal ones")
-    made.add_argument("-o", "--offset", metavar="WHERE", type=checked(read_place), help=PLACES)
+    made.add_argument(
+        "-o", "--offset", metavar="WHERE", type=checked(read_position), help=POSITION_FORMS
+    )
     made.add_argument("-g", "--group", metavar="GROUP", help="where this group stands")
     made.add_argument(
         "--csv",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.client.cli.arguments import Parser, add_verbs, checked, setting
-from ottla.client.cli.places import read_time
+from ottla.client.cli.position_specs import read_time
 
 
 def topics(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from ottla.client.cli.arguments import (
     replica_count,
     setting,
 )
-from ottla.client.cli.places import read_place
+from ottla.client.cli.position_specs import read_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def parser() -> Parser:
         "-o",
         "--offset",
         metavar="WHERE",
-        type=checked(read_place),
+        type=checked(read_position),
         required=True,
         help="the first record to keep: N, -N (before the end), end (keep none), @MS or @ISO-8601",
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.admin import Admin
 from ottla.client.cli.output import check_reader, write_bytes
-from ottla.client.cli.places import END, PositionKind, PositionSpec
+from ottla.client.cli.position_specs import END, PositionKind, PositionSpec
 from ottla.client.cli.records.consume_group import read_as_member
 from ottla.client.cli.records.records import formatter, writes_values_only
 from ottla.client.cli.run import CommandError, UsageError, run

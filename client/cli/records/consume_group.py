@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ottla.client.cli.output import check_reader, write_bytes
-from ottla.client.cli.places import PositionKind
+from ottla.client.cli.position_specs import PositionKind
 from ottla.client.cli.run import INTERRUPTED, UsageError
 from ottla.client.cli.settings import member_config
 from ottla.client.consumer import Consumer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from ottla.client.cli.places import PositionSpec
+    from ottla.client.cli.position_specs import PositionSpec
     from ottla.client.fetching.batches import ConsumerRecord
     from ottla.client.settings.config import OffsetReset
     from ottla.protocol.ids import TopicPartition

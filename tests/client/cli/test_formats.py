@@ -10,7 +10,12 @@ import pytest
 from ottla.client.cli.arguments import unescaped
 from ottla.client.cli.groups.group_moves import read_positions
 from ottla.client.cli.parsers import consume, produce
-from ottla.client.cli.places import PositionKind, PositionSpec, read_place, read_range_place
+from ottla.client.cli.position_specs import (
+    PositionKind,
+    PositionSpec,
+    read_position,
+    read_range_position,
+)
 from ottla.client.cli.records.parsed_records import from_json, from_line
 from ottla.client.cli.records.records import formatter
 from ottla.client.cli.run import CommandError, UsageError
@@ -114,21 +119,21 @@ def test_escapes_stand_for_bytes(text: str) -> None:
 )
 def test_places_are_named_in_one_language(text: str, place: PositionSpec) -> None:
     """Words, numbers from both ends, and times."""
-    assert read_range_place(text) == place
+    assert read_range_position(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "x", "--1", "1.5", "@", "@yesterday", "s@", "e@x", "٣"])
 def test_a_place_that_is_none_is_refused(text: str) -> None:
     """Digits outside of ASCII are refused, too."""
     with pytest.raises(ValueError, match=r"is none of|is no time"):
-        read_range_place(text)
+        read_range_position(text)
 
 
 def test_only_reading_knows_where_to_stop() -> None:
     """A group cannot be moved to a range."""
     for text in ("stored", "s@1", "e@1"):
         with pytest.raises(ValueError, match="is none of"):
-            read_place(text)
+            read_position(text)
 
 
 def parsed(line: bytes, *arguments: str) -> Outgoing:

@@ -40,9 +40,9 @@ MUTANTS = (
     Mutant(
         "help-loads-a-client",
         "client/cli/parsers/topics.py",
-        "from ottla.client.cli.places import read_place\n",
+        "from ottla.client.cli.position_specs import read_position\n",
         "from ottla.client.admin import Admin as _Admin\n"
-        "from ottla.client.cli.places import read_place\n",
+        "from ottla.client.cli.position_specs import read_position\n",
         "Help loads no client and no broker.",
         ("tests/client/cli/test_commands_page.py::test_help_loads_no_client_and_no_broker",),
     ),

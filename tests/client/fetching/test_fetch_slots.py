@@ -13,7 +13,7 @@ from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.consumer import Consumer
 from ottla.client.fetching.fetch_request import WantedPartition
-from ottla.client.fetching.lanes import FetchLane
+from ottla.client.fetching.fetch_slots import FetchSlot
 from ottla.client.fetching.positions import Positions
 from ottla.client.process.environment import real_environment
 from ottla.client.producer import Producer
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(90)
 async def reader(broker: str) -> AsyncIterator[Consumer]:
     """A consumer that has read the two records of partition 0, with a parked fetch of both
     partitions."""
-    topic = f"lanes-{uuid4().hex[:8]}"
+    topic = f"slots-{uuid4().hex[:8]}"
     async with Admin(broker) as admin, Producer(broker) as producer:
         await admin.create_topic(NewTopic(topic, 2))
         for value in (b"a", b"b"):
@@ -95,7 +95,7 @@ async def test_questions_are_not_held_up_by_a_parked_fetch(reader: Consumer) -> 
 
 async def test_what_two_fetches_bring_is_handed_out_once(broker: str) -> None:
     """The first comes back, and takes those along that are asked for beside."""
-    topic = f"lanes-{uuid4().hex[:8]}"
+    topic = f"slots-{uuid4().hex[:8]}"
     where = [TopicPartition(topic, number) for number in range(3)]
     expected = [b"%d" % number for number in range(30)]
     async with (
@@ -124,27 +124,27 @@ def test_what_is_asked_for_from_where_it_is_is_not_missed() -> None:
     positions.assign([one, other])
     positions.seek(one, 5)
     positions.seek(other, 5)
-    lane = FetchLane(
+    slot = FetchSlot(
         ClusterClient(real_environment(), parse_addresses("127.0.0.1"), ClientConfig()), "fetch"
     )
-    lane.take(1, [WantedPartition(one, positions[one].turn, 5, 1)])
+    slot.take(1, [WantedPartition(one, positions[one].turn, 5, 1)])
 
-    assert lane.missed(1, [one, other], positions) == [other]
-    assert lane.is_taken(1)
-    assert lane.missed(2, [one, other], positions) == [one, other]
+    assert slot.missed(1, [one, other], positions) == [other]
+    assert slot.is_taken(1)
+    assert slot.missed(2, [one, other], positions) == [one, other]
     positions.seek(one, 5)
-    assert lane.missed(1, [one, other], positions) == [one, other]
-    lane.leave(1)
-    assert not lane.is_taken(1)
+    assert slot.missed(1, [one, other], positions) == [one, other]
+    slot.leave(1)
+    assert not slot.is_taken(1)
 
 
 def test_who_does_not_move_again_is_parked_longer() -> None:
     """Asking often is for those who seek often."""
     one = TopicPartition("t", 0)
-    lane = FetchLane(
+    slot = FetchSlot(
         ClusterClient(real_environment(), parse_addresses("127.0.0.1"), ClientConfig()), "fetch"
     )
 
-    waits_ms = [lane.wait_ms(1, [WantedPartition(one, 3, 5, 1)]) for _ in range(3)]
+    waits_ms = [slot.wait_ms(1, [WantedPartition(one, 3, 5, 1)]) for _ in range(3)]
     assert waits_ms == [20, 25, 31.25]
-    assert lane.wait_ms(1, [WantedPartition(one, 4, 5, 1)]) == 20
+    assert slot.wait_ms(1, [WantedPartition(one, 4, 5, 1)]) == 20

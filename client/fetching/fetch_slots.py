@@ -24,7 +24,7 @@ BESIDE_WAIT_MS = 20.0
 BESIDE_WAIT_GROWTH = 1.25
 
 
-class FetchLane:
+class FetchSlot:
     """At most one fetch from each broker, on connections of its own. Owned by one fetcher."""
 
     def __init__(self, cluster: ClusterClient, name: str) -> None:

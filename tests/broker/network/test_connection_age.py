@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.network.age import ConnectionAge
+from ottla.broker.network.connection_age import ConnectionAge
 from ottla.broker.network.settings import NetworkSettings
 
 SETTINGS = NetworkSettings(connections_idle_ms_max=100)

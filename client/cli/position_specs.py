@@ -8,7 +8,7 @@ from enum import Enum
 from ottla.client.cli.arguments import INT64_MAX
 from ottla.protocol.named_tuples import NamedTuple
 
-PLACES = "N, -N (records before the end), beginning, end, @TIME"
+POSITION_FORMS = "N, -N (records before the end), beginning, end, @TIME"
 
 
 class PositionKind(Enum):
@@ -36,7 +36,7 @@ STORED = PositionSpec(PositionKind.STORED)
 WORDS = {"beginning": BEGINNING, "start": BEGINNING, "end": END}
 
 
-def read_place(text: str) -> PositionSpec:
+def read_position(text: str) -> PositionSpec:
     """Read a place. Raises ValueError."""
     if text in WORDS:
         return WORDS[text]
@@ -50,7 +50,7 @@ def read_place(text: str) -> PositionSpec:
     raise ValueError(f"{text!r} is none of N, -N, beginning, end, @MS and @TIME")
 
 
-def read_range_place(text: str) -> PositionSpec:
+def read_range_position(text: str) -> PositionSpec:
     """Read a place to begin or, with ``e@``, to stop at. Raises ValueError."""
     if text == "stored":
         return STORED
@@ -59,7 +59,7 @@ def read_range_place(text: str) -> PositionSpec:
     if text.startswith("e@"):
         return PositionSpec(PositionKind.TIMESTAMP, read_time(text[2:]), is_stop=True)
     try:
-        return read_place(text)
+        return read_position(text)
     except ValueError as error:
         if text.startswith("@"):
             raise
