@@ -112,6 +112,8 @@ class ClientBuckets:
         self._buckets: dict[tuple[str, QuotaEntity], SharedBucket] = {}
         self._known: dict[tuple[str, str], ClientLimits | None] = {}
         self._sweep_at = _BUCKETS_KEPT
+        # Of each kind what was used and for how long was held, in buckets that were dropped.
+        self.forgotten: dict[str, tuple[float, float]] = {}
 
     def limits_of(self, user: str, client_id: str, now_ms: float) -> ClientLimits | None:
         """The client's quotas, None if it has none.
@@ -161,7 +163,9 @@ class ClientBuckets:
         # Both, or two who share a quota could have two buckets.
         self._known.clear()
         for place in [place for place, one in self._buckets.items() if one.is_full(now_ms)]:
-            del self._buckets[place]
+            dropped = self._buckets.pop(place)
+            used, held_ms = self.forgotten.get(dropped.kind, (0.0, 0.0))
+            self.forgotten[dropped.kind] = used + dropped.used, held_ms + dropped.throttled_ms
         self._sweep_at = max(_BUCKETS_KEPT, 2 * len(self._buckets))
 
 

@@ -17,7 +17,7 @@ from ottla.broker.quotas.table import QuotaTable
 from ottla.coordinator.store.entities import QUOTED_TYPES, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.quotas.client_limits import SharedBucket
@@ -101,6 +101,10 @@ class Quotas:
     def in_use(self) -> Iterable[SharedBucket]:
         """Every quota that a client has used, for figures."""
         return self._buckets.in_use()
+
+    def forgotten(self) -> Mapping[str, tuple[float, float]]:
+        """By kind, use and held milliseconds of quotas that are not in use any more."""
+        return self._buckets.forgotten
 
     def _consume(self, context: RequestContext) -> SharedBucket | None:
         limits = self.limits_of(context.principal, context.client_id)

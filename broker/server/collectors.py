@@ -10,6 +10,7 @@ from ottla.broker.metrics.exposition import counter, gauge
 from ottla.broker.metrics.groups import group_families
 from ottla.broker.metrics.network import network_families, request_families
 from ottla.broker.metrics.open_transactions import open_transaction_families
+from ottla.broker.metrics.quotas import quota_families
 from ottla.broker.metrics.replicas import directory_families, replica_families
 from ottla.broker.metrics.replication import fetcher_families, isr_families
 from ottla.broker.metrics.transactions import transaction_families
@@ -106,3 +107,4 @@ class BrokerCollectors:
         if requests is not None:
             yield from network_families(requests.network.diagnostics())
             yield from request_families(requests.dispatcher)
+            yield from quota_families(requests.quotas)

@@ -40,6 +40,7 @@ class RequestParts(NamedTuple):
     dispatcher: Dispatcher
     network: NetworkServer
     controlled_shutdown: ControlledShutdown
+    quotas: Quotas
 
 
 def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) -> RequestParts:
@@ -68,7 +69,7 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
     network.limit_ips(services.quotas.connection_rate)
     shared.metadata.subscribe(_limits_follower(network, config, parts.settings))
     shutdown = ControlledShutdown(config, parts.peers, shared.metadata, admin.partitions, clock)
-    return RequestParts(dispatcher, network, shutdown)
+    return RequestParts(dispatcher, network, shutdown, services.quotas)
 
 
 def _limits_follower(

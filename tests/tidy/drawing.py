@@ -145,8 +145,8 @@ broker.handlers.transactions: broker.coordinating broker.engine broker.handlers
     broker.partitions broker.policy coordinator coordinator.metadata coordinator.transaction
     protocol.messages
 broker.metrics: broker.api broker.coordinating broker.engine broker.following
-    broker.log.directories broker.metadata broker.network broker.partitions coordinator.group
-    coordinator.metadata
+    broker.log.directories broker.metadata broker.network broker.partitions broker.quotas
+    coordinator.group coordinator.metadata coordinator.store
 broker.system: broker.metrics wire
 """
 
