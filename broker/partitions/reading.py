@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.partitions.partition_read import PartitionRead
+from ottla.broker.replica.partition import GOOD
 from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
     from ottla.protocol.ports import FileRegion
-
-ANY_EPOCH = -1
 
 
 def read_partition(
@@ -80,9 +79,9 @@ def read_plain(
     None: there are none, they lie where the disk may have to be waited for, or something is
     wrong; ``read_partition`` knows which."""
     replica, log = partition.replica, partition.log
-    if not partition.is_open or replica.leading is None or max_bytes < 0:
+    if not partition.is_open or max_bytes < 0:
         return None
-    if leader_epoch != ANY_EPOCH and leader_epoch != replica.leader_epoch:
+    if replica.judge_fetch(offset, leader_epoch) is not GOOD:
         return None
     high_watermark = replica.high_watermark
     bound = stable_offset = replica.last_stable_offset
@@ -90,7 +89,7 @@ def read_plain(
         bound = high_watermark
     elif log.has_aborted:
         return None
-    if not replica.log_start_offset <= offset < bound:
+    if offset >= bound:
         return None
     try:
         found = log.read(offset, max_bytes, bound, True)

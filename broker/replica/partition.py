@@ -328,6 +328,14 @@ class Replica:
 
         Consumers may read from followers, which lag: for an offset that a follower does not have
         yet, the error is OFFSET_NOT_AVAILABLE, not OFFSET_OUT_OF_RANGE (KIP-392)."""
+        if (
+            self.leading is not None
+            and last_fetched_epoch == NO_EPOCH
+            and current_leader_epoch in (NO_EPOCH, self.leader_epoch)
+            and self.log_start_offset <= fetch_offset <= self.log_end_offset
+        ):
+            # Nearly every fetch of a consumer: none of the questions below has another answer.
+            return GOOD
         error = self.check_leader_epoch(current_leader_epoch, require_leader=require_leader)
         if error != ErrorCode.NONE:
             return FetchVerdict(error)

@@ -310,12 +310,11 @@ MUTANTS = (
         ("tests/broker/following/test_replication.py", "tests/broker/handlers/data/test_fetch.py"),
     ),
     Mutant(
-        "short-fetch-of-any-epoch",
-        "broker/partitions/reading.py",
-        "    if leader_epoch != ANY_EPOCH and leader_epoch != replica.leader_epoch:\n"
-        "        return None\n    high_watermark",
-        "    high_watermark",
-        "The short fetch path declines another leader epoch.",
+        "fetch-of-any-epoch",
+        "broker/replica/partition.py",
+        "            and current_leader_epoch in (NO_EPOCH, self.leader_epoch)\n",
+        "",
+        "A fetch that names another leader epoch is fenced.",
         ("tests/broker/handlers/data/test_fetch.py",),
     ),
     Mutant(
