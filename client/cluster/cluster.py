@@ -245,7 +245,7 @@ class ClusterClient:
             try:
                 return await self.pool.connection(node_id)
             except BrokerUnreachable as error:
-                failure = error
+                failure = _weightier(failure, error)
         self._is_stale = True
         assert failure is not None, "the first of them was known"
         raise failure
@@ -283,7 +283,7 @@ class ClusterClient:
                 reaching(self._bootstrap[index])
                 return await connect(net, clock, self._bootstrap[index], self.config)
             except BrokerUnreachable as error:
-                failure = error
+                failure = _weightier(failure, error)
         assert failure is not None
         raise failure
 
@@ -349,3 +349,8 @@ def usable(view: TopicView | None) -> TopicView | ErrorCode:
     if view.available and view.error is ErrorCode.NONE:
         return view
     return view.error or ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _weightier(before: BrokerUnreachable | None, error: BrokerUnreachable) -> BrokerUnreachable:
+    """Of two brokers' failures the one to tell: a refusal by one that is there, which stays."""
+    return error if before is None or before.retriable else before

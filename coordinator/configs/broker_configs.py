@@ -401,6 +401,7 @@ def _listeners(sources: ConfigSources) -> Listeners:
             inter_broker_name=_set_text(sources, "inter.broker.listener.name"),
             inter_broker_protocol=_set_text(sources, "security.inter.broker.protocol"),
             controller_names=_set_text(sources, "controller.listener.names"),
+            insecure_names=_set_text(sources, "ottla.allow.insecure.listeners"),
         )
     )
 

@@ -369,6 +369,8 @@ offsets.topic.replication.factor | short | 3 | >=1 | read-only | yes
     Replicas of the offsets topic.
 offsets.topic.segment.bytes | int | 104857600 | >=1 | read-only | yes
     Segment size of the offsets topic.
+ottla.allow.insecure.listeners | list | "" | - | read-only | yes
+    Listeners whose network is trusted: no warning that they are open to other machines.
 ottla.audit.log | string | null | - | read-only | yes
     File that the lines of the audit log are appended to; without it they go to the log.
 ottla.authentication.max.connections | int | 256 | >=1 | read-only | yes

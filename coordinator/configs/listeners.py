@@ -21,6 +21,10 @@ _ADDRESS = re.compile(r"([^:/\s]+)://(?:\[([0-9a-fA-F:.%\w]*)\]|([\w.%-]*)):([0-
 _PORT_MAX = 65535
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _EVERYWHERE = ("0.0.0.0", "::")
+_ABOUT_OPEN = {
+    "PLAINTEXT": "lets in everyone who reaches it, and sends everything in clear text",
+    "SASL_PLAINTEXT": "sends everything in clear text, passwords of PLAIN among it",
+}
 THIS_MACHINE = "127.0.0.1"
 
 
@@ -33,6 +37,7 @@ class ListenerTexts(NamedTuple):
     inter_broker_name: str | None
     inter_broker_protocol: str | None
     controller_names: str | None = None
+    insecure_names: str | None = None
 
 
 class Listeners(NamedTuple):
@@ -60,6 +65,13 @@ def parse_listeners(texts: ListenerTexts) -> Listeners:
     warnings: list[str] = []
     bound = tuple(_bind(endpoint, advertised_by_name, warnings) for endpoint in bound)
     advertised = tuple(_advertise(endpoint, advertised_by_name) for endpoint in bound)
+    known = {name.strip().upper() for name in (texts.insecure_names or "").split(",")}
+    warnings += [
+        _about_open(endpoint)
+        for endpoint in bound
+        if not (_is_local(endpoint.host) or endpoint.listener in known)
+        and endpoint.security_protocol in _ABOUT_OPEN
+    ]
     return Listeners(bound, advertised, _inter_broker_name(texts, bound), tuple(warnings))
 
 
@@ -100,6 +112,15 @@ def _parse_addresses(
             )
         found[name] = Endpoint(name, match[2] or match[3] or "", int(match[4]), protocol)
     return tuple(found.values())
+
+
+def _about_open(endpoint: Endpoint) -> str:
+    problem = _ABOUT_OPEN[endpoint.security_protocol]
+    return (
+        f"the listener {endpoint.listener} at {endpoint.host} {problem}; map it to SASL_SSL or SSL "
+        "in listener.security.protocol.map, or name it in ottla.allow.insecure.listeners if its "
+        "network is trusted"
+    )
 
 
 def _check_ports(endpoints: tuple[Endpoint, ...]) -> None:

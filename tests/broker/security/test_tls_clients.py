@@ -14,6 +14,7 @@ from ottla.broker.server.broker import CannotStart
 from ottla.wire.errors import AuthenticationFailed, BrokerUnreachable
 from tests.support import certificates
 from tests.support.in_process import running_broker
+from tests.support.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -114,6 +115,18 @@ async def test_a_client_hears_at_once_why_it_cannot_connect(
             async with admin(running, secured(**properties)) as client:
                 await client.list_topics()
     assert not raised.value.retriable
+
+
+async def test_a_refusal_outweighs_brokers_that_are_down() -> None:
+    """Of several addresses the one that needs another setting is what the user has to hear of."""
+    async with running_broker(listener()) as running:
+        good, closed = running.broker.address, free_ports(2)
+        servers = [f"{good.host}:{port}" for port in (closed[0], good.port, closed[1])]
+        untrusting = secured(ssl_ca_location=certificates.trust("other"))
+        for _ in range(5):
+            with pytest.raises(AuthenticationFailed):
+                async with ottla.Admin(",".join(servers), security=untrusting) as client:
+                    await client.list_topics()
 
 
 async def test_a_name_is_not_checked_where_the_algorithm_is_empty() -> None:

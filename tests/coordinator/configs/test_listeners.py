@@ -53,7 +53,8 @@ def test_a_listener_without_host_stays_on_this_machine(told: str | None) -> None
 
 def test_advertising_an_address_for_others_asks_for_them() -> None:
     """Compose files write no host and advertise the container's name; they must work."""
-    found = parse_listeners(_texts("PLAINTEXT://:9092", "PLAINTEXT://kafka:9092"))
+    texts = _texts("PLAINTEXT://:9092", "PLAINTEXT://kafka:9092")
+    found = parse_listeners(texts._replace(insecure_names="PLAINTEXT"))
 
     assert found.bound[0].host == "0.0.0.0"
     assert found.advertised[0].host == "kafka"
@@ -94,6 +95,26 @@ def test_the_listener_among_brokers_is_found(
     texts = _texts(listeners)._replace(inter_broker_protocol=protocol)
 
     assert parse_listeners(texts).inter_broker_name == name
+
+
+@pytest.mark.parametrize(
+    ("listeners", "names", "warned"),
+    [
+        ("PLAINTEXT://10.0.0.1:9092", None, True),
+        ("PLAINTEXT://10.0.0.1:9092", "plaintext", False),
+        ("PLAINTEXT://127.0.0.1:9092", None, False),
+        ("PLAINTEXT://[::1]:9092", None, False),
+        ("SSL://10.0.0.1:9092", None, False),
+        ("SASL_SSL://10.0.0.1:9092", None, False),
+    ],
+)
+def test_an_open_listener_on_a_network_is_warned_of(
+    listeners: str, names: str | None, warned: bool
+) -> None:
+    """Its operator reads at the start what to set, unless the network was said to be trusted."""
+    found = parse_listeners(_texts(listeners)._replace(insecure_names=names))
+
+    assert any("in clear text" in text for text in found.warnings) is warned
 
 
 @pytest.mark.parametrize(

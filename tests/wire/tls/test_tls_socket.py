@@ -316,6 +316,7 @@ class Region:
         return (b"abcdefghij" * 50_000)[position : position + count]
 
 
+@pytest.mark.requirement("NET-14")
 def test_file_regions_are_read_and_encrypted() -> None:
     """There is no sendfile, and the records have to arrive all the same."""
     pair = Pair(room=60_000)
