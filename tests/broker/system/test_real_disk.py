@@ -296,7 +296,9 @@ async def test_flushes_that_wait_for_a_slow_device_hold_up_no_other_work(
     files = [disk.open(str(tmp_path / str(number)), create=True) for number in range(4)]
     flushes = [asyncio.ensure_future(one.fsync()) for one in files]
     flushes.append(asyncio.ensure_future(disk.fsync_directory(str(tmp_path))))
-    async with asyncio.timeout(30):
+    # They are handed to their threads first.
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
         names = await disk.scan(str(tmp_path))
     were_done = [one.done() for one in flushes]
     gate.set()
