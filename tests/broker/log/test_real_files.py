@@ -24,9 +24,10 @@ from tests.broker.log.crash_disk import ManualClock
 from tests.simulation.world.random import SimRandom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[3]
+SCANNED_BYTES = 65_536
 WRITER = """
 import asyncio, os, sys
 from tests.broker.log.test_real_files import Site
@@ -152,32 +153,47 @@ async def test_descriptors_come_back(site: Site) -> None:
 
 @pytest.mark.requirement("LOG-32")
 async def test_a_long_scan_does_not_make_appends_wait(site: Site) -> None:
-    """Neither takes a lock nor awaits: what is between two appends costs them nothing."""
+    """Neither takes a lock nor awaits: what is between two appends costs them nothing.
+
+    On a quiet machine p99 beside the scan is below twice that alone. On a busy one a read takes the
+    processor's caches away, whatever is read: then it is compared with reads of another file."""
     site.settings = LogSettings(segment_bytes=1 << 30)
     log = await site.open()
     batch = batch_at(0, value=b"v" * 1000)
+    other = site.disk.open(f"{site.path}/other", create=True)
+    other.append([bytes(8 << 20)])
+    position = 0
 
-    def append_times(position: int) -> list[float]:
-        times = []
+    def scan() -> None:
+        nonlocal position
+        read = log.read(position, SCANNED_BYTES, log.log_end_offset, at_least_one=True)
+        assert read.region is not None
+        read.region.read()
+        position = read.next_offset if read.next_offset < log.log_end_offset else 0
+
+    def read_elsewhere() -> None:
+        nonlocal position
+        position = (position + SCANNED_BYTES) % (7 << 20)
+        other.pread(SCANNED_BYTES, position)
+
+    def append_p99_s(between: Callable[[], object]) -> float:
+        nonlocal position
+        position, times = 0, []
         for _ in range(3000):
             batch.stamp(log.log_end_offset, 0)
             start = time.perf_counter()
             log.append([batch], 0)
             times.append(time.perf_counter() - start)
-            if position >= 0:
-                read = log.read(position, 65536, log.log_end_offset, at_least_one=True)
-                assert read.region is not None
-                read.region.read()
-                position = read.next_offset if read.next_offset < log.log_end_offset else 0
-        return sorted(times)
+            between()
+        return sorted(times)[2970]
 
-    append_times(-1)
+    append_p99_s(lambda: None)
     for _ in range(20):
         # Other work on the machine may spoil some attempts, not twenty.
-        alone, beside = append_times(-1), append_times(0)
-        if beside[2970] <= 2 * alone[2970]:
+        alone, elsewhere, beside = map(append_p99_s, (lambda: None, read_elsewhere, scan))
+        if beside <= 2 * max(alone, elsewhere):
             return
-    pytest.fail(f"p99 alone {alone[2970]:.6f} s, beside a scan {beside[2970]:.6f} s")
+    pytest.fail(f"p99 alone {alone:.6f} s, {elsewhere:.6f} s, beside a scan {beside:.6f} s")
 
 
 @pytest.mark.slow

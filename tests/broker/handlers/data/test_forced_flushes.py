@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CALLS = "trace=write,writev,fsync,fdatasync,sync_file_range,msync,sync,syncfs"
 FLUSHED_WITHIN_S = 60.0
 # When strace sees a call, and when the call has come to its end, is up to the machine.
-SCHEDULING_S = 1.0
+SCHEDULING_S = 2.0
 
 
 class Call(NamedTuple):
