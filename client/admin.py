@@ -17,27 +17,13 @@ from typing import TYPE_CHECKING, Self, Unpack
 from ottla.client.administration import topic_requests as requests
 from ottla.client.administration.acls import AclAdmin
 from ottla.client.administration.brokers import BrokerAdmin
+from ottla.client.administration.config_calls import ConfigCalls
 from ottla.client.administration.features import FeatureAdmin
 from ottla.client.administration.placements import Placements
 from ottla.client.administration.quotas import QuotaAdmin
 from ottla.client.administration.transactions import TransactionAdmin
 from ottla.client.administration.users import UserAdmin
 from ottla.client.cluster.cluster import ClusterClient
-from ottla.client.cluster.config_requests import (
-    ALTER_CONFIGS,
-    DESCRIBE_CONFIGS,
-    INCREMENTAL_ALTER_CONFIGS,
-    ConfigChange,
-    ConfigEntry,
-    ResourceType,
-    alter_request,
-    check_altered,
-    check_described,
-    describe_request,
-    entries_of,
-    node_of,
-    replace_request,
-)
 from ottla.client.cluster.routing import Router
 from ottla.client.cluster.topic_pages import PAGE_PARTITIONS, PartitionDetail, describe_partitions
 from ottla.client.fetching.offsets import OffsetAt, check_times, list_offsets
@@ -53,7 +39,7 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import ClientError, RequestRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from types import TracebackType
 
     from ottla.client.administration.topic_requests import NewTopic
@@ -77,7 +63,7 @@ class ClusterDescription(NamedTuple):
 
 
 @lists_settings(ClientConfig)
-class Admin:
+class Admin(ConfigCalls):
     """Administers a cluster, from one event loop.
 
     Args:
@@ -227,30 +213,6 @@ class Admin:
             raise TypeError(f"isolation is an Isolation, not {isolation!r}")
         return await list_offsets(self._router, times, isolation)
 
-    async def describe_configs(
-        self, resource: ResourceType, name: str, keys: Sequence[str] | None = None
-    ) -> list[ConfigEntry]:
-        """Return the settings of a topic, a broker or a group.
-
-        Args:
-            resource: What kind of thing has the settings.
-            name: The topic's name, the broker's id as text, or the group's name.
-            keys: The names of the settings; None (default) for all.
-
-        Returns:
-            The settings by name.
-
-        Raises:
-            RequestRefused: The broker refused.
-        """
-        request = describe_request(resource, name, keys)
-        if resource is ResourceType.BROKER and name:
-            response = await self._router.to_node(node_of(name), DESCRIBE_CONFIGS, request)
-            check_described(response)
-        else:
-            response = await self._router.to_any(DESCRIBE_CONFIGS, request, check_described)
-        return entries_of(response)
-
     async def describe_partitions(
         self, topics: Iterable[str] | None = None, *, page_partitions: int = PAGE_PARTITIONS
     ) -> dict[TopicPartition, PartitionDetail]:
@@ -363,61 +325,6 @@ class Admin:
             whole("an offset to delete before", offset, -1)
         ask = partial(requests.delete_records, before, self._timeout_ms)
         return await self._router.by_leader(before, ask, is_repeatable=True)
-
-    async def alter_configs(
-        self,
-        resource: ResourceType,
-        name: str,
-        changes: Sequence[ConfigChange],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Change some settings and leave the others (KIP-339).
-
-        Args:
-            resource: What kind of thing has the settings.
-            name: The topic's name, the broker's id as text (empty for all brokers), or the group's
-                name.
-            changes: The changes.
-            validate_only: Only check the changes; False by default.
-
-        Raises:
-            RequestRefused: A change is invalid.
-        """
-        request = alter_request(resource, name, changes, validate_only)
-        if resource is ResourceType.BROKER and name:
-            response = await self._router.to_node(node_of(name), INCREMENTAL_ALTER_CONFIGS, request)
-            check_altered(response)
-        else:
-            await self._router.to_controller(INCREMENTAL_ALTER_CONFIGS, request, check_altered)
-
-    async def replace_configs(
-        self,
-        resource: ResourceType,
-        name: str,
-        values: Mapping[str, str],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Set exactly these settings and reset all others to their defaults.
-
-        For brokers older than Kafka 2.3, which cannot change single settings.
-
-        Args:
-            resource: What kind of thing has the settings.
-            name: The topic's name, or the broker's id as text (empty for all brokers).
-            values: The value of each setting by name.
-            validate_only: Only check the settings; False by default.
-
-        Raises:
-            RequestRefused: A setting is invalid.
-        """
-        request = replace_request(resource, name, values, validate_only)
-        if resource is ResourceType.BROKER and name:
-            response = await self._router.to_node(node_of(name), ALTER_CONFIGS, request)
-            check_altered(response)
-        else:
-            await self._router.to_controller(ALTER_CONFIGS, request, check_altered)
 
     @property
     def _timeout_ms(self) -> int:

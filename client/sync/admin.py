@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from ottla.client.admin import ClusterDescription
+    from ottla.client.administration.config_calls import ConfigCalls as AsyncConfigCalls
     from ottla.client.administration.topic_requests import NewTopic
     from ottla.client.cluster.config_requests import ConfigChange, ConfigEntry, ResourceType
     from ottla.client.cluster.metadata import BrokerView, TopicView
@@ -38,8 +39,79 @@ if TYPE_CHECKING:
     from ottla.wire.errors import ClientError, RequestRefused
 
 
+class ConfigCalls(Face):
+    """The calls of ``client.administration.config_calls``."""
+
+    @property
+    def _inner(self) -> AsyncConfigCalls:
+        raise NotImplementedError
+
+    def describe_configs(
+        self, resource: ResourceType, name: str, keys: Sequence[str] | None = None
+    ) -> list[ConfigEntry]:
+        """Return the settings of a topic, a broker or a group.
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, the broker's id as text, or the group's name.
+            keys: The names of the settings; None (default) for all.
+
+        Returns:
+            The settings by name.
+
+        Raises:
+            RequestRefused: The broker refused.
+        """
+        return self._run(self._inner.describe_configs(resource, name, keys))
+
+    def alter_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change some settings and leave the others (KIP-339).
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, the broker's id as text (empty for all brokers), or the group's
+                name.
+            changes: The changes.
+            validate_only: Only check the changes; False by default.
+
+        Raises:
+            RequestRefused: A change is invalid.
+        """
+        self._run(self._inner.alter_configs(resource, name, changes, validate_only=validate_only))
+
+    def replace_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        values: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set exactly these settings and reset all others to their defaults.
+
+        For brokers older than Kafka 2.3, which cannot change single settings.
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, or the broker's id as text (empty for all brokers).
+            values: The value of each setting by name.
+            validate_only: Only check the settings; False by default.
+
+        Raises:
+            RequestRefused: A setting is invalid.
+        """
+        self._run(self._inner.replace_configs(resource, name, values, validate_only=validate_only))
+
+
 @lists_settings(ClientConfig)
-class Admin(Face):
+class Admin(ConfigCalls):
     """``ottla.Admin`` for blocking code; several threads may use it.
 
     Args:
@@ -160,24 +232,6 @@ class Admin(Face):
         """
         return self._run(self._inner.list_offsets(times, isolation))
 
-    def describe_configs(
-        self, resource: ResourceType, name: str, keys: Sequence[str] | None = None
-    ) -> list[ConfigEntry]:
-        """Return the settings of a topic, a broker or a group.
-
-        Args:
-            resource: What kind of thing has the settings.
-            name: The topic's name, the broker's id as text, or the group's name.
-            keys: The names of the settings; None (default) for all.
-
-        Returns:
-            The settings by name.
-
-        Raises:
-            RequestRefused: The broker refused.
-        """
-        return self._run(self._inner.describe_configs(resource, name, keys))
-
     def describe_partitions(
         self, topics: Iterable[str] | None = None, *, page_partitions: int = PAGE_PARTITIONS
     ) -> dict[TopicPartition, PartitionDetail]:
@@ -260,48 +314,3 @@ class Admin(Face):
             For each partition its new log start offset, or the error.
         """
         return self._run(self._inner.delete_records(before))
-
-    def alter_configs(
-        self,
-        resource: ResourceType,
-        name: str,
-        changes: Sequence[ConfigChange],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Change some settings and leave the others (KIP-339).
-
-        Args:
-            resource: What kind of thing has the settings.
-            name: The topic's name, the broker's id as text (empty for all brokers), or the group's
-                name.
-            changes: The changes.
-            validate_only: Only check the changes; False by default.
-
-        Raises:
-            RequestRefused: A change is invalid.
-        """
-        self._run(self._inner.alter_configs(resource, name, changes, validate_only=validate_only))
-
-    def replace_configs(
-        self,
-        resource: ResourceType,
-        name: str,
-        values: Mapping[str, str],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Set exactly these settings and reset all others to their defaults.
-
-        For brokers older than Kafka 2.3, which cannot change single settings.
-
-        Args:
-            resource: What kind of thing has the settings.
-            name: The topic's name, or the broker's id as text (empty for all brokers).
-            values: The value of each setting by name.
-            validate_only: Only check the settings; False by default.
-
-        Raises:
-            RequestRefused: A setting is invalid.
-        """
-        self._run(self._inner.replace_configs(resource, name, values, validate_only=validate_only))

@@ -1,0 +1,115 @@
+"""The calls of ``Admin`` about settings of topics, brokers and groups.
+
+Settings of a broker are read and changed at that broker, all others at any broker or at the
+controller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster.config_requests import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    ConfigChange,
+    ConfigEntry,
+    ResourceType,
+    alter_request,
+    check_altered,
+    check_described,
+    describe_request,
+    entries_of,
+    node_of,
+    replace_request,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ottla.client.cluster.routing import Router
+
+
+class ConfigCalls:
+    """The part of ``Admin`` that deals with settings."""
+
+    _router: Router
+
+    async def describe_configs(
+        self, resource: ResourceType, name: str, keys: Sequence[str] | None = None
+    ) -> list[ConfigEntry]:
+        """Return the settings of a topic, a broker or a group.
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, the broker's id as text, or the group's name.
+            keys: The names of the settings; None (default) for all.
+
+        Returns:
+            The settings by name.
+
+        Raises:
+            RequestRefused: The broker refused.
+        """
+        request = describe_request(resource, name, keys)
+        if resource is ResourceType.BROKER and name:
+            response = await self._router.to_node(node_of(name), DESCRIBE_CONFIGS, request)
+            check_described(response)
+        else:
+            response = await self._router.to_any(DESCRIBE_CONFIGS, request, check_described)
+        return entries_of(response)
+
+    async def alter_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change some settings and leave the others (KIP-339).
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, the broker's id as text (empty for all brokers), or the group's
+                name.
+            changes: The changes.
+            validate_only: Only check the changes; False by default.
+
+        Raises:
+            RequestRefused: A change is invalid.
+        """
+        request = alter_request(resource, name, changes, validate_only)
+        if resource is ResourceType.BROKER and name:
+            response = await self._router.to_node(node_of(name), INCREMENTAL_ALTER_CONFIGS, request)
+            check_altered(response)
+        else:
+            await self._router.to_controller(INCREMENTAL_ALTER_CONFIGS, request, check_altered)
+
+    async def replace_configs(
+        self,
+        resource: ResourceType,
+        name: str,
+        values: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set exactly these settings and reset all others to their defaults.
+
+        For brokers older than Kafka 2.3, which cannot change single settings.
+
+        Args:
+            resource: What kind of thing has the settings.
+            name: The topic's name, or the broker's id as text (empty for all brokers).
+            values: The value of each setting by name.
+            validate_only: Only check the settings; False by default.
+
+        Raises:
+            RequestRefused: A setting is invalid.
+        """
+        request = replace_request(resource, name, values, validate_only)
+        if resource is ResourceType.BROKER and name:
+            response = await self._router.to_node(node_of(name), ALTER_CONFIGS, request)
+            check_altered(response)
+        else:
+            await self._router.to_controller(ALTER_CONFIGS, request, check_altered)
