@@ -223,8 +223,6 @@ def delete_offsets(
         if not may(context, Operation.READ, AclResourceType.TOPIC, topic.name)
     }
     refused = _refused_offsets(services, request, hidden)
-    if hidden and all(topic.name in hidden for topic in request.topics):
-        return OffsetDeleteResponse(topics=refused)
 
     def build(parts: list[OffsetDeleteResponse]) -> OffsetDeleteResponse:
         (response,) = parts

@@ -165,7 +165,7 @@ def of_configs() -> list[Case]:
             )
             for named, text, code in (
                 (((2, "t"), (2, "u")), BOTH, NO_TOPIC),
-                (((4, "0"),), "{0} cluster", NO_CLUSTER),
+                (((4, "1"),), "{0} cluster", NO_CLUSTER),
                 (((32, "g"),), "{0} group g", NO_GROUP),
             )
         ),
@@ -184,8 +184,8 @@ def of_configs() -> list[Case]:
             )
             for named, text, code in (
                 (((2, "t"), (2, "u")), BOTH, NO_TOPIC),
-                (((4, "0"),), "{0} cluster", NO_CLUSTER),
-                (((8, "0"),), "{0} cluster", NO_CLUSTER),
+                (((4, "1"),), "{0} cluster", NO_CLUSTER),
+                (((8, "1"),), "{0} cluster", NO_CLUSTER),
                 (((32, "g"),), "{0} group g", NO_GROUP),
             )
         ),

@@ -44,6 +44,7 @@ CALLER = (ME, HERE)
 REFUSALS = {NO_TOPIC, NO_GROUP, NO_CLUSTER, NO_TXN}
 SETTINGS = {
     "authorizer.class.name": "ottla.acl",
+    "broker.id": "1",
     "group.initial.rebalance.delay.ms": "0",
     # More than there are brokers: a topic that a client may create by asking for it is not made.
     "default.replication.factor": "3",
@@ -61,7 +62,7 @@ def _rule(need: Need, **changes: Any) -> AclRule:
     return AclRule(pattern, ME, "*", operation, Permission.ALLOW)._replace(**changes)
 
 
-def _situations(needs: tuple[Need, ...]) -> Iterator[tuple[str, Rules]]:
+def situations_of(needs: tuple[Need, ...]) -> Iterator[tuple[str, Rules]]:
     """Named sets of rules."""
     exactly = [_rule(need) for need in needs]
     deny = {"permission": Permission.DENY}
@@ -90,7 +91,7 @@ def _situations(needs: tuple[Need, ...]) -> Iterator[tuple[str, Rules]]:
         yield f"denied {index} elsewhere", [*exactly, _rule(need, host="192.0.2.1", **deny)]
 
 
-def _may(rules: Rules) -> Any:
+def may_by(rules: Rules) -> Any:
     def may(need: Need) -> bool:
         operation, kind, name = need
         if (kind, name) == (TOPIC, ANY_TOPIC):
@@ -100,7 +101,7 @@ def _may(rules: Rules) -> Any:
     return may
 
 
-def _codes(answer: Any) -> set[int]:
+def codes_of(answer: Any) -> set[int]:
     """The refusals in an answer; 0 for each innermost part that has another code or none."""
     inner: set[int] = set()
     own: set[int] = set()
@@ -110,7 +111,7 @@ def _codes(answer: Any) -> set[int]:
             own.add(value if value in REFUSALS else OK)
         elif isinstance(value, list):
             for one in value:
-                inner |= _codes(one)
+                inner |= codes_of(one)
     if inner:
         return inner | (own - {OK})
     return own
@@ -169,18 +170,18 @@ async def scene() -> AsyncIterator[Scene]:
 
 async def _check(scene: Scene, case: Case, version: int) -> list[str]:
     wrong = []
-    for name, rules in _situations(case.needs):
+    for name, rules in situations_of(case.needs):
         scene.authorizer.take(AclIndex.of(dict.fromkeys(rules)))
-        expected = case.expected(_may(rules))
+        expected = case.expected(may_by(rules))
         before = scene.state()
-        codes = _codes(await scene.client.call(version, case.request))
+        codes = codes_of(await scene.client.call(version, case.request))
         if codes != expected:
             wrong.append(f"{case.name}, {name}: {codes} and not {expected}")
         if OK not in expected and scene.state() != before:
             wrong.append(f"{case.name}, {name}: refused, and yet something was changed")
     scene.authorizer.take(AclIndex())
     scene.authorizer._super_users = frozenset({ME})
-    if _codes(await scene.client.call(version, case.request)) - {OK}:
+    if codes_of(await scene.client.call(version, case.request)) - {OK}:
         wrong.append(f"{case.name}: a super user is refused")
     scene.authorizer._super_users = frozenset()
     return wrong
@@ -229,7 +230,7 @@ async def test_handlers_ask_for_the_rights_that_are_declared(scene: Scene) -> No
         for case in CASES:
             if case.key != key:
                 continue
-            for _name, rules in _situations(case.needs):
+            for _name, rules in situations_of(case.needs):
                 scene.authorizer.take(AclIndex.of(dict.fromkeys(rules)))
                 await scene.client.call(case.version, case.request)
         declared = set(RIGHTS[key])
