@@ -31,6 +31,7 @@ def issued(name: str) -> Issued:
     name), ``stranger`` (a client's of the other authority)."""
     wishes = {
         "broker": Wish("CN=broker,O=Test", LOCAL, is_both=True),
+        "simulated": Wish("CN=broker,O=Test", ("broker-0",), is_both=True),
         "client": Wish("CN=alice,OU=Sales,O=Test,C=DE"),
         "expired": Wish("CN=broker,O=Test", LOCAL, is_both=True, days=-1),
         "elsewhere": Wish("CN=broker", ("elsewhere.example",), is_both=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from ottla.client.process.environment import Environment
 from ottla.wire.errors import TransportError
@@ -30,10 +30,12 @@ PATIENCE_S = 300.0
 class Story:
     """One world with a broker, a writer and a reader, whose work a subclass defines."""
 
+    settings: ClassVar[dict[str, str]] = SETTINGS
+
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
         self.server: Node = self.world.node(
-            SERVER, serve(lambda ports: build_broker(ports, SETTINGS))
+            SERVER, serve(lambda ports: build_broker(ports, self.settings))
         )
         self.writer = self.world.node("writer", self._write)
         self.reader = self.world.node("reader", self._read)
