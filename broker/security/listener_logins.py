@@ -6,11 +6,12 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ottla.broker.security.bearer_tokens import BearerExchange, BearerTokens
 from ottla.broker.security.exchanges import PlainExchange, ScramExchange
 from ottla.broker.security.failure_delays import FailureDelays
 from ottla.broker.security.login import Login
 from ottla.protocol.frames import KafkaFraming
-from ottla.protocol.sasl.exchange import PLAIN
+from ottla.protocol.sasl.exchange import OAUTHBEARER, PLAIN
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class ListenerLogins:
         self._is_exempt = is_exempt
         self._delays = FailureDelays(settings.failure_delay_ms)
         self._framing = KafkaFraming(settings.token_bytes_max)
+        self._bearer: BearerTokens | None = None
+        if OAUTHBEARER in settings.mechanisms:
+            ports = logins.ports
+            self._bearer = BearerTokens(settings.bearer, ports.clock, ports.offload)
 
     def enter(self, connection: LoginConnection, behind: Any) -> Any:
         """The entrance of a new connection: the listener's, with the login before its channel."""
@@ -74,6 +79,9 @@ class ListenerLogins:
         logins = self._logins
         if mechanism == PLAIN:
             return PlainExchange(logins.credentials, self.settings.listener, logins.ports.offload)
+        if mechanism == OAUTHBEARER:
+            assert self._bearer is not None, "the mechanism is enabled"
+            return BearerExchange(self._bearer)
         return ScramExchange(SCRAM_MECHANISMS[mechanism], logins.credentials, logins.ports.random)
 
     def on_success(

@@ -29,6 +29,7 @@ def sasl_settings(*mechanisms: str, **more: str) -> dict[str, str]:
         "sasl.enabled.mechanisms": ",".join(mechanisms or ("PLAIN",)),
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": plain,
         "connection.failed.authentication.delay.ms": "20",
+        "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
         **{name.replace("_", "."): value for name, value in more.items()},

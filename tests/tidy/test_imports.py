@@ -272,6 +272,7 @@ def test_imports_stand_at_the_top() -> None:
         "ottla.coordinator.store.zookeeper",
         # The package cryptography is an extra, and takes long to load.
         "ottla.wire.tls.stores",
+        "ottla.broker.security.bearer_tokens",
         "ottla.broker.security.certificates",
     }
     wrong = [

@@ -1,0 +1,229 @@
+"""Checks the tokens of OAUTHBEARER: signature, issuer, audience, time, scope and user.
+
+The keys come from a JWKS document, of a file or of an issuer's URL, both of which only the
+operator's settings name. Nothing in a token chooses where a key is read from, and only asymmetric
+algorithms are accepted: otherwise a client could sign with the public key as if it were a password.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+import urllib.parse
+import urllib.request
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.security.authenticated import Authenticated
+from ottla.broker.security.exchanges import ServerStep
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.sasl.exchange import OAUTHBEARER, failed
+from ottla.protocol.sasl.oauthbearer import ACKNOWLEDGEMENT, parse_bearer, refusal
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ottla.coordinator.configs.sasl_settings import BearerSettings
+    from ottla.protocol.ports import Clock, Offload
+    from ottla.protocol.secret import Secret
+
+logger = logging.getLogger("ottla.security")
+
+ALGORITHMS = {
+    "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    "EC": ("ES256", "ES384", "ES512"),
+}
+DOCUMENT_BYTES_MAX = 1024 * 1024
+FETCH_TIMEOUT_S = 5
+# A token with an unknown key makes the broker fetch the keys again, but not more often than this.
+RETRY_MS = 10_000.0
+_SCHEMES = ("file", "http", "https")
+
+
+def load_jwt() -> ModuleType:
+    import jwt
+
+    return jwt
+
+
+class VerifyingKey(NamedTuple):
+    """A public key, and the algorithms that it may have signed with."""
+
+    key: Any
+    algorithms: tuple[str, ...]
+
+
+class BearerTokens:
+    """One listener's. Its keys are fetched when they are first needed, and again in time.
+
+    Raises KafkaError if PyJWT is needed and missing."""
+
+    def __init__(self, settings: BearerSettings, clock: Clock, offload: Offload) -> None:
+        if settings.jwks_url and find_spec("jwt") is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "OAUTHBEARER checks signatures with PyJWT, which is not installed: "
+                "pip install 'ottla[security]'",
+            )
+        self._settings = settings
+        self._clock = clock
+        self._offload = offload
+        self._keys: dict[str, VerifyingKey] = {}
+        self._fetched_ms: float | None = None
+        self._tried_ms: float | None = None
+
+    async def check(self, token: Secret) -> Authenticated:
+        """Whose token it is. Raises KafkaError with the reason, which is for the broker's log."""
+        settings = self._settings
+        if settings.jwks_url:
+            key_id = _key_id(token)
+            await self._fetch_if_due(key_id)
+            claims = await self._offload.run(verified, settings, self._keys, key_id, token)
+        else:
+            claims = unsecured(token)
+        return authenticated(settings, claims, self._clock.wall_ms())
+
+    async def _fetch_if_due(self, key_id: str) -> None:
+        now_ms = self._clock.now_ms()
+        fetched_ms = self._fetched_ms
+        is_old = fetched_ms is None or now_ms - fetched_ms >= self._settings.refresh_ms
+        is_unknown = key_id not in self._keys
+        is_early = self._tried_ms is not None and now_ms - self._tried_ms < RETRY_MS
+        if not (is_old or is_unknown) or is_early:
+            return
+        self._tried_ms = now_ms
+        try:
+            self._keys = await self._offload.run(fetched, self._settings.jwks_url)
+        except (OSError, ValueError) as error:
+            # Those known before go on to count.
+            logger.error("the keys at %s cannot be read: %s", self._settings.jwks_url, error)
+            return
+        self._fetched_ms = now_ms
+
+
+class BearerExchange:
+    """One login: a token, or a refusal that the client acknowledges."""
+
+    def __init__(self, tokens: BearerTokens) -> None:
+        self._tokens = tokens
+        self._refused = ""
+
+    async def respond(self, token: bytes) -> ServerStep:
+        if self._refused:
+            detail = "" if token == ACKNOWLEDGEMENT else ", and no acknowledgement came"
+            raise failed(self._refused + detail)
+        login = parse_bearer(token)
+        try:
+            found = await self._tokens.check(login.token)
+            if login.authorization_id and login.authorization_id != found.user:
+                raise failed("OAUTHBEARER: the authorization id is not the token's user")
+        except KafkaError as error:
+            self._refused = error.message
+            return ServerStep(refusal("invalid_token"))
+        return ServerStep(b"", found)
+
+
+def fetched(url: str) -> dict[str, VerifyingKey]:
+    """The keys of a JWKS document by their ids. Blocks. Raises OSError, ValueError."""
+    jwt = load_jwt()
+    if urllib.parse.urlsplit(url).scheme not in _SCHEMES:
+        raise ValueError("it has to be a file:, http: or https: URL")
+    with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT_S) as answer:
+        document = json.loads(answer.read(DOCUMENT_BYTES_MAX))
+    if not isinstance(document, dict) or not isinstance(document.get("keys"), list):
+        raise ValueError("it is not a JWKS document")
+    keys: dict[str, VerifyingKey] = {}
+    for one in document["keys"]:
+        try:
+            # A document may have keys of kinds that are not used here.
+            allowed = ALGORITHMS.get(one.get("kty"), ())
+            if one.get("use", "sig") == "sig" and allowed:
+                key = jwt.PyJWK(one).key
+                allowed = (one["alg"],) if one.get("alg") in allowed else allowed
+                keys[str(one.get("kid", ""))] = VerifyingKey(key, allowed)
+        except (jwt.PyJWTError, AttributeError, ValueError) as error:
+            logger.warning("a key at %s cannot be used: %s", url, error)
+    return keys
+
+
+def verified(
+    settings: BearerSettings, keys: dict[str, VerifyingKey], key_id: str, token: Secret
+) -> dict[str, Any]:
+    """The claims of a token with a right signature. Raises KafkaError."""
+    jwt = load_jwt()
+    key = keys.get(key_id)
+    if key is None:
+        raise failed(f"OAUTHBEARER: no key is known by the id {key_id[:64]!r}")
+    try:
+        found: dict[str, Any] = jwt.decode(
+            token.reveal(),
+            key=key.key,
+            algorithms=list(key.algorithms),
+            options={"verify_aud": False, "verify_iss": False, "require": ["exp"]},
+            leeway=settings.clock_skew_s,
+        )
+    except jwt.PyJWTError as error:
+        raise failed(f"OAUTHBEARER: {error}") from None
+    return found
+
+
+def unsecured(token: Secret) -> dict[str, Any]:
+    """The claims of a token without signature, which any client can make. Raises KafkaError."""
+    parts = token.reveal().split(".")
+    try:
+        header, claims = (json.loads(_decoded(part)) for part in parts[:2])
+    except ValueError:
+        raise failed("OAUTHBEARER: the token is not a JWT") from None
+    if len(parts) != 3 or parts[2] or not isinstance(claims, dict):
+        raise failed("OAUTHBEARER: the token is not an unsecured JWT")
+    if not isinstance(header, dict) or str(header.get("alg", "none")).lower() != "none":
+        raise failed("OAUTHBEARER: the token claims an algorithm, and no key is configured")
+    return claims
+
+
+def authenticated(settings: BearerSettings, claims: dict[str, Any], wall_ms: int) -> Authenticated:
+    """The user of these claims, if they are what the listener expects. Raises KafkaError."""
+    skew_s, now_s = settings.clock_skew_s, wall_ms / 1000
+    expires_s, not_before_s = claims.get("exp"), claims.get("nbf", 0)
+    if not isinstance(expires_s, int | float) or not isinstance(not_before_s, int | float):
+        raise failed("OAUTHBEARER: the token has no time of expiry, or one that is no number")
+    if expires_s + skew_s <= now_s:
+        raise failed("OAUTHBEARER: the token has expired")
+    if not_before_s - skew_s > now_s:
+        raise failed("OAUTHBEARER: the token is not valid yet")
+    if settings.issuer and claims.get("iss") != settings.issuer:
+        raise failed("OAUTHBEARER: the token is of another issuer")
+    if settings.audiences and not set(settings.audiences) & set(_listed(claims.get("aud"))):
+        raise failed("OAUTHBEARER: the token is for another audience")
+    scopes = set(_listed(claims.get(settings.scope_claim)))
+    if not set(settings.required_scopes) <= scopes:
+        raise failed("OAUTHBEARER: the token lacks a scope")
+    user = claims.get(settings.subject_claim)
+    if not isinstance(user, str) or not user.strip():
+        raise failed(f"OAUTHBEARER: the token has no user in {settings.subject_claim}")
+    return Authenticated(user, (OAUTHBEARER, user), int(expires_s * 1000))
+
+
+def _listed(claim: object) -> list[str]:
+    """A claim that is one text with blanks, or a list of texts."""
+    if isinstance(claim, str):
+        return claim.split()
+    return [one for one in claim if isinstance(one, str)] if isinstance(claim, list) else []
+
+
+def _key_id(token: Secret) -> str:
+    try:
+        header = json.loads(_decoded(token.reveal().partition(".")[0]))
+    except ValueError:
+        raise failed("OAUTHBEARER: the token is not a JWT") from None
+    return str(header.get("kid", "")) if isinstance(header, dict) else ""
+
+
+def _decoded(part: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None
