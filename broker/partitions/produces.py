@@ -143,7 +143,10 @@ class PendingProduce:
 
     @property
     def keys(self) -> list[Hashable]:
-        return [self.partition.watermark_key, self.partition.flush_key]
+        partition = self.partition
+        if self.needs_flush:
+            return [partition.watermark_key, partition.flush_key]
+        return [partition.watermark_key]
 
     def is_settled(self) -> bool:
         """Whether the outcome is known."""
@@ -184,6 +187,11 @@ def pending_produce(
     """What an append that was just made has to wait for; None if it is acknowledged at once.
 
     Starts the flush that it has made due."""
+    if partition.is_open and not partition.log.settings.asks_for_flushes:
+        # Nearly always: only the watermark can be waited for.
+        if acks != ACKS_ALL or partition.replica.high_watermark >= required_offset:
+            return None
+        return PendingProduce(partition, required_offset, leader_epoch, True, False)
     needs_replication = acks == ACKS_ALL and (
         partition.replication_state(required_offset, leader_epoch) is not _NONE
     )

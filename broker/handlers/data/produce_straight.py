@@ -19,7 +19,7 @@ from ottla.broker.partitions.produces import (
     append_at_once,
     pending_produce,
 )
-from ottla.broker.partitions.request_outcome import await_all
+from ottla.broker.partitions.request_outcome import await_one
 from ottla.coordinator.metadata.image import INTERNAL_TOPICS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compile import encoder
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 _NONE = ErrorCode.NONE
 # Where a frame's client id begins.
 _CLIENT_ID = 10
+# The client id of an answer that waits: it is only for the log of refusals.
+_NOT_NEEDED = memoryview(b"")
+_new_tuple = tuple.__new__
 
 
 def straight(version: int) -> Straight | None:
@@ -87,7 +90,10 @@ def straight(version: int) -> Straight | None:
             epoch = written.leader_epoch
             waits = pending_produce(services.flushes, partition, acks, next_offset, epoch)
             if waits is not None and acks != 0:
-                one = _SingleProduce(services, peer, frame[:0], version, correlation_id)
+                # Made directly: the constructor of a named tuple is a Python function.
+                one = _new_tuple(
+                    _SingleProduce, (services, peer, _NOT_NEEDED, version, correlation_id)
+                )
                 return one.wait(waits, parts, timeout_ms)
         return parts if acks != 0 else ()
 
@@ -124,20 +130,19 @@ class _SingleProduce(NamedTuple):
         outcome open (hazard R-20)."""
         services = self.services
         later: DeferredAnswer[Parts] = DeferredAnswer()
-        start_offset = waits.partition.log_start_offset
 
         def finish() -> None:
             if waits.error is _NONE:
                 later.complete(parts)
                 return
             answer = new_answer(waits.partition.partition[1])
-            answer.log_start_offset = start_offset
+            answer.log_start_offset = waits.partition.log_start_offset
             appends = self._appends(waits.partition, answer, ACKS_ALL, timeout_ms)
             appends.pending.append((waits, answer))
             later.complete(self._encoded(appends.told()))
 
         deadline_ms = services.ports.clock.now_ms() + max(0, timeout_ms)
-        await_all(services.waiting, (waits,), deadline_ms, finish, self.peer)
+        await_one(services.waiting, waits, deadline_ms, finish, self.peer)
         return later
 
     def _appends(
