@@ -99,7 +99,7 @@ def read_plain(
     if region is None:
         return None
     # Of a segment that is not written to any more, so perhaps not in memory.
-    is_old = found.next_offset <= log.active.base_offset
+    is_old = found.next_offset <= log.segments[-1].base_offset
     if is_old and not region.file.is_resident(region.position, region.size_bytes):
         return None
     return region, (high_watermark, stable_offset, log.log_start_offset, read_committed)
