@@ -292,7 +292,8 @@ async def test_flushes_that_wait_for_a_slow_device_hold_up_no_other_work(
     offload, flushers = RealOffload(1), RealOffload(4, "flush")
     disk = RealDisk(offload, flushers)
     gate = threading.Event()
-    monkeypatch.setattr(os, "fsync", lambda _descriptor: gate.wait(60))
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, lambda _descriptor: gate.wait(60), raising=False)
     files = [disk.open(str(tmp_path / str(number)), create=True) for number in range(4)]
     flushes = [asyncio.ensure_future(one.fsync()) for one in files]
     flushes.append(asyncio.ensure_future(disk.fsync_directory(str(tmp_path))))
