@@ -31,12 +31,21 @@ _Kind = tuple[str, ...]
 
 
 class Audit:
-    """Owned by the server. ``write`` takes one line at a time."""
+    """Owned by the server. ``write`` takes one line at a time. ``has_logins``: whether a login that
+    succeeds is told, of which a busy broker has many."""
 
-    def __init__(self, node_id: int, clock: Clock, write: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        clock: Clock,
+        write: Callable[[str], object],
+        *,
+        has_logins: bool = True,
+    ) -> None:
         self._node_id = node_id
         self._clock = clock
         self._write = write
+        self._has_logins = has_logins
         self._sequence = 0
         self._windows: dict[_Kind, list[float]] = {}
         # Refusals that have no line of their own.
@@ -78,6 +87,8 @@ class Audit:
             error: why it has failed; None after a success. No secrets.
             user: the name that a failed client gave.
         """
+        if error is None and not self._has_logins:
+            return
         fields = {
             "event": "authentication" if error is None else "authentication-failure",
             **_of_caller(peer),

@@ -87,7 +87,12 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     """Build and connect all parts."""
     node_id, ports, config = shared.node_id, shared.ports, shared.config
     metadata, clock, tasks = shared.metadata, ports.clock, shared.tasks
-    audit = Audit(node_id, clock, audit_sink(ports.disk, config.audit_log))
+    audit = Audit(
+        node_id,
+        clock,
+        audit_sink(ports.disk, config.audit_log),
+        has_logins=config.audit_log is not None,
+    )
     settings = Settings(config, node_id, metadata.config)
     lease = Lease()
     throttles = ReplicationThrottles(node_id, lambda: settings.sources, clock)

@@ -120,6 +120,17 @@ def test_authentication_is_told_with_its_mechanism() -> None:
     assert start["insecure_listeners"] == "PLAINTEXT"
 
 
+def test_logins_that_succeed_are_left_out_of_the_log_of_the_process() -> None:
+    """A client that connects for each record would fill it; failures are there in any case."""
+    lines = Lines()
+    audit = Audit(7, lines.clock, lines.texts.append, has_logins=False)
+    audit.authenticated(Peer(), "PLAIN")
+    audit.authenticated(Peer("User:ANONYMOUS"), "PLAIN", "wrong password")
+
+    assert [line["event"] for line in lines.parsed] == ["authentication-failure"]
+    assert lines.parsed[0]["sequence"] == 1
+
+
 def test_what_a_client_sends_is_escaped_and_cut() -> None:
     """A line break in a client id would forge a line, an escape sequence a terminal's picture."""
     lines = Lines()
