@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.network")
 
+MECHANISM = "SSL"
 LIMIT_MS = 10_000.0
 PRESSED_LIMIT_MS = 2_000.0
 PRESSED_LOOK_MS = 250.0
@@ -47,6 +48,14 @@ class Outcome(Protocol):
     def __call__(self, socket: TlsSocket | None, principal: str) -> None: ...
 
 
+class TlsPeer(NamedTuple):
+    """The other end of a handshake, for the audit log."""
+
+    principal: str
+    client_host: str
+    listener: str
+
+
 class _Accepted(NamedTuple):
     socket: Socket
     entrance: ListenerParts
@@ -61,6 +70,9 @@ class Handshakes:
         self.succeeded_count = 0
         self.failed_count = 0
         self.strangers = Strangers()
+        # Hears of each peer that has shown a certificate, and of each that was refused: who, how,
+        # and why.
+        self.on_login: Callable[[TlsPeer, str, str | None], object] = lambda *_: None
         self._clock = clock
         self._tasks = tasks
         self._offload = offload
@@ -157,6 +169,9 @@ class Handshakes:
             on_end(None, "")
             return
         self.succeeded_count += 1
+        if secure.session.peer_certificate is not None:
+            peer = TlsPeer(principal, socket.peer.host, entrance.spec.name)
+            self.on_login(peer, MECHANISM, None)
         on_end(secure, principal)
 
     async def _step(self, session: TlsSession) -> bool:
@@ -172,6 +187,7 @@ class Handshakes:
             elif isinstance(error, TlsError):
                 if error.is_final:
                     self.strangers.tell(name, host, error.reason)
+                    self.on_login(TlsPeer("User:ANONYMOUS", host, name), MECHANISM, error.reason)
                 await self._clock.sleep(FAREWELL_MS)
                 _discard(socket)
             elif not isinstance(error, OSError):

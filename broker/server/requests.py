@@ -66,6 +66,7 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
         network_settings(config),
         ports.offload,
     )
+    network.handshakes.on_login = parts.audit.authenticated
     network.limit_ips(services.quotas.connection_rate)
     shared.metadata.subscribe(_limits_follower(network, config, parts.settings))
     shutdown = ControlledShutdown(config, parts.peers, shared.metadata, admin.partitions, clock)

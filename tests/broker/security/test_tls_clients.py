@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -115,6 +116,30 @@ async def test_a_client_hears_at_once_why_it_cannot_connect(
             async with admin(running, secured(**properties)) as client:
                 await client.list_topics()
     assert not raised.value.retriable
+
+
+async def test_certificates_of_clients_are_in_the_audit_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Who came in by which name, and who was refused and why."""
+    caplog.set_level(logging.INFO, "ottla.audit")
+    settings = {
+        **listener(ssl_client_auth="required"),
+        "ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/U",
+    }
+    async with running_broker(settings) as running:
+        trusted = secured(ssl_keystore_location=certificates.store("client"))
+        async with admin(running, trusted) as client:
+            await client.list_topics()
+        with pytest.raises(AuthenticationFailed):
+            async with admin(
+                running, secured(ssl_keystore_location=certificates.store("stranger"))
+            ) as client:
+                await client.list_topics()
+    lines = [json.loads(one.message) for one in caplog.records if one.name == "ottla.audit"]
+    told = [(one["event"], one["principal"]) for one in lines if one.get("mechanism") == "SSL"]
+    assert ("authentication", "User:ALICE") in told
+    assert ("authentication-failure", "User:ANONYMOUS") in told
 
 
 async def test_a_refusal_outweighs_brokers_that_are_down() -> None:
