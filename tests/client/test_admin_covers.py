@@ -44,7 +44,7 @@ NOT_ADMINISTRATION = {
             ApiKey.EXPIRE_DELEGATION_TOKEN,
             ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ),
-        "always refused: there is no listener with SASL",
+        "always refused: no delegation tokens are issued",
     ),
     ApiKey.LEADER_AND_ISR: "between brokers: the controller's order to replicas",
     ApiKey.STOP_REPLICA: "between brokers: the controller's order to replicas",

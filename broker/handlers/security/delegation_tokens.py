@@ -1,9 +1,9 @@
 """CreateDelegationToken (38, versions 0-3), RenewDelegationToken (39, 0-2), ExpireDelegationToken
-(40, 0-2) and DescribeDelegationToken (41, 0-3) on a PLAINTEXT listener.
+(40, 0-2) and DescribeDelegationToken (41, 0-3): delegation tokens are not issued here.
 
-Tokens are issued to authenticated users, and connections to a PLAINTEXT listener are anonymous.
-Kafka refuses with DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on such listeners whatever its settings are,
-and so does this.
+The answers are those of a Kafka broker without ``delegation.token.secret.key``: an anonymous
+client, such as every one of a PLAINTEXT listener, gets DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, an
+authenticated one DELEGATION_TOKEN_AUTH_DISABLED.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
     from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 
-_ERROR = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+_ANONYMOUS = "User:ANONYMOUS"
 _NO_TIME = -1
 _REQUESTER_VERSION = 3
 
@@ -40,7 +40,7 @@ def create(
     if request.owner_principal_name:
         owner = (request.owner_principal_type or "", request.owner_principal_name)
     response = CreateDelegationTokenResponse(
-        error_code=_ERROR,
+        error_code=_error_for(context),
         principal_type=owner[0],
         principal_name=owner[1],
         issue_timestamp_ms=_NO_TIME,
@@ -54,21 +54,31 @@ def create(
 
 
 def renew(
-    _services: Services, _context: RequestContext, _request: RenewDelegationTokenRequest
+    _services: Services, context: RequestContext, _request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
     """Refused; there is no time of expiry."""
-    return RenewDelegationTokenResponse(error_code=_ERROR, expiry_timestamp_ms=_NO_TIME)
+    return RenewDelegationTokenResponse(
+        error_code=_error_for(context), expiry_timestamp_ms=_NO_TIME
+    )
 
 
 def expire(
-    _services: Services, _context: RequestContext, _request: ExpireDelegationTokenRequest
+    _services: Services, context: RequestContext, _request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
     """Refused; there is no time of expiry."""
-    return ExpireDelegationTokenResponse(error_code=_ERROR, expiry_timestamp_ms=_NO_TIME)
+    return ExpireDelegationTokenResponse(
+        error_code=_error_for(context), expiry_timestamp_ms=_NO_TIME
+    )
 
 
 def describe(
-    _services: Services, _context: RequestContext, _request: DescribeDelegationTokenRequest
+    _services: Services, context: RequestContext, _request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
     """Refused, without any token."""
-    return DescribeDelegationTokenResponse(error_code=_ERROR)
+    return DescribeDelegationTokenResponse(error_code=_error_for(context))
+
+
+def _error_for(context: RequestContext) -> ErrorCode:
+    if context.principal == _ANONYMOUS:
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

@@ -12,6 +12,7 @@ from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -258,3 +259,13 @@ async def test_a_session_keeps_its_user_and_mechanism() -> None:
             scram = SaslHandshakeRequest("SCRAM-SHA-256")
             client.send(1, scram)
             assert (await client.answer(1, scram)).error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+async def test_an_authenticated_client_learns_that_no_tokens_are_issued() -> None:
+    """As from a Kafka broker without a key for tokens; an anonymous one is told to log in."""
+    request = DescribeDelegationTokenRequest([])
+    async with running_broker(sasl_settings()) as running, running.connect() as client:
+        await log_in(client)
+        client.send(1, request)
+        answer = await client.answer(1, request)
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
