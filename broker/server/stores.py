@@ -81,7 +81,12 @@ async def _open_zookeeper(ports: Ports, config: BrokerConfig, servers: str) -> Z
             config.zookeeper_ssl_keystore_password,
             bool(config.zookeeper_ssl_endpoint_identification_algorithm),
         )
-    options = options_class(config.zookeeper_connection_timeout_ms, tls=tls)
+    options = options_class(
+        config.zookeeper_connection_timeout_ms,
+        digest=config.zookeeper_digest,
+        set_acl=config.zookeeper_set_acl,
+        tls=tls,
+    )
     try:
         return await store_class.open(servers, ports.clock, options)
     except ValueError as error:

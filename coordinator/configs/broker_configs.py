@@ -150,7 +150,9 @@ class BrokerConfig:
     unclean_leader_election_enable: bool
     zookeeper_connect: str | None
     zookeeper_connection_timeout_ms: int | None
+    zookeeper_digest: str | None
     zookeeper_session_timeout_ms: int
+    zookeeper_set_acl: bool
     zookeeper_ssl_client_enable: bool
     zookeeper_ssl_endpoint_identification_algorithm: str
     zookeeper_ssl_keystore_location: str | None
@@ -203,7 +205,6 @@ _PER_LISTENER = (
 _NEVER_TRUE = (
     "remote.log.storage.system.enable",
     "zookeeper.metadata.migration.enable",
-    "zookeeper.set.acl",
     "zookeeper.ssl.crl.enable",
     "zookeeper.ssl.ocsp.enable",
 )

@@ -391,6 +391,8 @@ ottla.oauthbearer.required.scope | list | "" | - | read-only | yes
     Scopes that a token of OAUTHBEARER must have.
 ottla.validate.records | string | full | {full, header} | cluster-wide | yes
     What is checked of produced batches: full reads all records, header only what is ahead of them.
+ottla.zookeeper.digest | password | null | - | read-only | yes
+    User and password, as user:password, that all brokers log in to ZooKeeper with.
 password.encoder.cipher.algorithm | string | AES/CBC/PKCS5Padding | - | read-only | no
     Cipher for passwords kept in ZooKeeper.
 password.encoder.iterations | int | 4096 | >=1024 | read-only | no
@@ -673,8 +675,8 @@ zookeeper.metadata.migration.enable | bool | false | - | read-only | no
     Starts a migration to KRaft; there is no KRaft here.
 zookeeper.session.timeout.ms | int | 18000 | - | read-only | yes
     Silence after which ZooKeeper ends the broker's session.
-zookeeper.set.acl | bool | false | - | read-only | no
-    Protects nodes in ZooKeeper; brokers have no credentials of their own there yet.
+zookeeper.set.acl | bool | false | - | read-only | yes
+    Whether only brokers may change nodes in ZooKeeper; needs ottla.zookeeper.digest.
 zookeeper.ssl.cipher.suites | list | null | - | read-only | no
     TLS cipher suites towards ZooKeeper.
 zookeeper.ssl.client.enable | bool | false | - | read-only | yes

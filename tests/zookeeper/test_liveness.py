@@ -16,6 +16,7 @@ from kazoo.client import KazooClient
 
 from ottla.coordinator.store.store import ConnectionLoss, NoNode, SessionState, StoreError
 from ottla.coordinator.store.zookeeper import ZooKeeperOptions, ZooKeeperStore
+from tests.support.broker_process import BrokerProcess
 from tests.support.ports import free_ports
 from tests.zookeeper.sessions import LIMIT_SECONDS, open_store, states_of, until
 from tests.zookeeper.shared import fresh_place, shared_server
@@ -187,6 +188,24 @@ async def test_with_acls_strangers_read_and_do_not_write() -> None:
     await owner.set("/a", b"2")
     await owning.close()
     await foreign.close()
+
+
+async def test_a_broker_protects_its_nodes_where_its_settings_say_so(tmp_path: Path) -> None:
+    """The user of ottla.zookeeper.digest may write, and no other program may."""
+    place = fresh_place()
+    options = {
+        "zookeeper.connect": place,
+        "zookeeper.set.acl": "true",
+        "ottla.zookeeper.digest": "kafka:secret",
+        "broker.id": "1",
+    }
+    stranger_store = await open_store(place)
+    with BrokerProcess(tmp_path / "data", options=options):
+        stranger = await stranger_store.connect(10_000)
+        for attempt in (stranger.set("/controller_epoch", b"9"), stranger.create("/brokers/x")):
+            with pytest.raises(StoreError, match="NoAuth"):
+                await attempt
+    await stranger_store.close()
 
 
 async def test_an_acl_needs_an_owner() -> None:

@@ -171,7 +171,6 @@ def test_kafka_settings_without_effect_are_accepted_with_one_warning_each() -> N
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("zookeeper.set.acl", "brokers have no credentials of their own there yet"),
         ("zookeeper.ssl.crl.enable", "which is not done here"),
         ("zookeeper.ssl.ocsp.enable", "which is not done here"),
     ],
