@@ -11,10 +11,11 @@ from ottla.broker.cli.secure_files import (
     MECHANISM,
     SecureFiles,
     broker_settings,
+    close_to_others,
     secure_files,
     write_client_properties,
 )
-from ottla.broker.log.storage.names import SECURE_FILES
+from ottla.broker.log.storage.names import METADATA_STORE, SECURE_FILES
 from ottla.broker.security.certificates import CryptographyMissing
 from ottla.broker.server.first_users import FirstUser
 from ottla.coordinator.configs.broker_configs import ConfigError
@@ -46,7 +47,10 @@ def make_secure(settings: Mapping[str, str]) -> tuple[dict[str, str], SecureFile
             "listeners out, and choose the address with --host and --port"
         )
     try:
-        files = secure_files(directory_of(settings), _names(settings))
+        directory = directory_of(settings)
+        files = secure_files(directory, _names(settings))
+        # What the store keeps of a user is enough to try passwords against.
+        close_to_others(directory.with_name(METADATA_STORE))
     except CryptographyMissing as error:
         raise ConfigError(str(error)) from None
     except OSError as error:

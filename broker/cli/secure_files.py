@@ -66,13 +66,19 @@ def secure_files(directory: Path, names: tuple[str, ...]) -> SecureFiles:
         names: DNS names and addresses by which clients and brokers reach the brokers; a certificate
             that lacks one of them, or is about to expire, is replaced.
     """
-    directory.mkdir(mode=_OWNER_ONLY_DIRECTORY, parents=True, exist_ok=True)
+    close_to_others(directory)
     files = SecureFiles(directory, _passwords(directory / "passwords.properties"))
     authority = _authority(files.authority, directory / "ca.key")
     if not files.certificate.exists() or not is_good_for(files.certificate.read_text(), names):
         issued = authority.issue(Wish(f"CN={BROKER}", names, is_both=True))
         _write(files.certificate, issued.both)
     return files
+
+
+def close_to_others(directory: Path) -> None:
+    """Make the directory, if missing, one that only its owner can enter. Raises OSError."""
+    directory.mkdir(mode=_OWNER_ONLY_DIRECTORY, parents=True, exist_ok=True)
+    directory.chmod(_OWNER_ONLY_DIRECTORY)
 
 
 def write_client_properties(files: SecureFiles, bootstrap: str) -> Path:

@@ -22,7 +22,10 @@ from ottla.protocol.sasl.scram_record import (
 if TYPE_CHECKING:
     from ottla.broker.security.credentials import Credentials
     from ottla.protocol.ports import Offload, Random
-    from ottla.protocol.sasl.scram_record import ScramMechanism
+    from ottla.protocol.sasl.scram import ScramClaim
+    from ottla.protocol.sasl.scram_record import ScramMechanism, ScramRecord
+
+    _Known = tuple[ScramRecord, Authenticated]
 
 NONCE_BYTES = 24
 
@@ -70,22 +73,36 @@ class ScramExchange:
         self._credentials = credentials
         nonce = base64.b64encode(random.token(NONCE_BYTES)).decode()
         self._server = ScramServer(mechanism, nonce)
-        self._claimed: Authenticated | None = None
+        self._claim: ScramClaim | None = None
+        self._known: _Known | None = None
 
     async def respond(self, token: bytes) -> ServerStep:
-        if self._claimed is not None:
-            return ServerStep(self._server.finish(token), self._claimed)
-        user, is_token = self._server.claim(token)
-        mechanism, credentials = self._mechanism, self._credentials
-        if is_token:
-            known = credentials.of_token(mechanism, user)
+        if self._claim is not None:
+            answer = self._server.finish(token)
+            return ServerStep(answer, self._authenticated(self._claim))
+        claim = self._claim = self._server.claim(token)
+        if not claim.is_token:
+            await self._credentials.wait_until_read()
+        known = self._known = self._look_up(claim)
+        if known is None:
+            record = unknown_user_record(self._mechanism, self._credentials.unknown_key, claim.user)
         else:
-            await credentials.wait_until_read()
-            found = credentials.of_scram(mechanism, user)
-            claimed = Authenticated(user, (mechanism.name, user))
-            known = None if found is None else (found, claimed)
-        record = unknown_user_record(mechanism, credentials.unknown_key, user)
-        if known is not None:
             record = known[0]
-        self._claimed = Authenticated("", ("", "")) if known is None else known[1]
         return ServerStep(self._server.challenge(record, is_genuine=known is not None))
+
+    def _look_up(self, claim: ScramClaim) -> _Known | None:
+        mechanism, credentials = self._mechanism, self._credentials
+        if claim.is_token:
+            return credentials.of_token(mechanism, claim.user)
+        found = credentials.of_scram(mechanism, claim.user)
+        if found is None:
+            return None
+        return found, Authenticated(claim.user, (mechanism.name, claim.user))
+
+    def _authenticated(self, claim: ScramClaim) -> Authenticated:
+        """Who has given the proof. A change of a credential ends the sessions that are open, and
+        must end the logins under way, too. Raises KafkaError."""
+        before, now = self._known, self._look_up(claim)
+        if before is None or now is None or now[0] != before[0]:
+            raise failed("the credential was changed or deleted during the login")
+        return now[1]

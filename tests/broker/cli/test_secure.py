@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -129,6 +130,8 @@ def test_brokers_of_one_process_log_in_to_each_other(tmp_path: Path) -> None:
     """A topic with three replicas gets its acknowledgements over the encrypted listeners."""
     data = tmp_path / "data"
     with started(data, "--brokers", "3"):
+        # The users' records are in there, against which passwords could be tried.
+        assert stat.S_IMODE((data / "metadata-store").stat().st_mode) == 0o700
         file = ("--command-config", str(data / "secure" / "client.properties"))
         created = ottla("topics", "create", "copies", "-r", "3", *file)
         assert created.returncode == 0, created.stderr
