@@ -112,6 +112,9 @@ def test_kafkas_tool_sets_shows_and_removes_quotas(tools: Tools, address: str) -
         *("--alter", *user),
         *("--add-config", "producer_byte_rate=1024,request_percentage=12.5"),
     )
+    described = tools.configs("--describe", *user)
+    assert "producer_byte_rate=1024.0" in described
+    assert "request_percentage=12.5" in described
     pair = (*user, "--entity-type", "clients", "--entity-default")
     tools.configs("--alter", *pair, "--add-config", "consumer_byte_rate=2048")
     assert "consumer_byte_rate=2048.0" in tools.configs("--describe", *pair)
