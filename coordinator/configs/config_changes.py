@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ottla.coordinator.configs.configs import ConfigSources
     from ottla.coordinator.configs.definitions import Definition
 
+_PASSWORDS = tuple(name for name, one in BROKER_CONFIGS.items() if one.is_sensitive)
+
 
 class ConfigAlteration(NamedTuple):
     """One line of an IncrementalAlterConfigs request; the operation as it was on the wire."""
@@ -133,10 +135,25 @@ def _check(name: str, text: str, known: Mapping[str, Definition], kind: str) -> 
 def _check_broker(name: str, text: str) -> None:
     """A name that is unknown here may be a plug-in's or a later version's: it is kept as it is. The
     code for a bad value is Kafka's for settings of brokers."""
+    if _is_password(name):
+        # Kafka stores them encrypted, and refuses them without password.encoder.secret.
+        raise _refuse(
+            f"{name} cannot be set while the broker runs, since the metadata store would hold it "
+            "in the clear: set it in the broker's properties file",
+            ErrorCode.INVALID_REQUEST,
+        )
     definition = BROKER_CONFIGS.get(name)
     problem = None if definition is None else definition.problem(text)
     if problem is not None:
         raise _refuse(problem, ErrorCode.INVALID_REQUEST)
+
+
+def _is_password(name: str) -> bool:
+    """Whether it is one, of the broker or of one of its listeners (``listener.name.NAME.``)."""
+    return any(
+        name == one or (name.startswith("listener.name.") and name.endswith(f".{one}"))
+        for one in _PASSWORDS
+    )
 
 
 def _check_together(values: Mapping[str, str]) -> None:

@@ -148,3 +148,24 @@ def test_a_bad_value_of_a_broker_is_an_invalid_request() -> None:
         with pytest.raises(KafkaError) as checked:
             check_broker_configs({name: value}, for_one_broker=True)
         assert checked.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.key.password",
+        "listener.name.external.ssl.keystore.password",
+        "listener.name.external.scram-sha-256.sasl.jaas.config",
+    ],
+)
+def test_a_password_is_not_stored_in_the_clear(name: str) -> None:
+    """Kafka refuses it too without a secret to encrypt it with; one of before can be removed."""
+    change = [ConfigAlteration(name, SET, "hunter2")]
+    with pytest.raises(KafkaError, match="properties file") as raised:
+        change_broker_configs({}, change, for_one_broker=True)
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
+    assert "hunter2" not in str(raised.value)
+    with pytest.raises(KafkaError, match="properties file"):
+        check_broker_configs({name: "hunter2"}, for_one_broker=True)
+    removal = [ConfigAlteration(name, DELETE, None)]
+    assert change_broker_configs({name: "hunter2"}, removal, for_one_broker=True) == {}
