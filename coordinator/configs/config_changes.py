@@ -138,8 +138,8 @@ def _check_broker(name: str, text: str) -> None:
     if _is_password(name):
         # Kafka stores them encrypted, and refuses them without password.encoder.secret.
         raise _refuse(
-            f"{name} cannot be set while the broker runs, since the metadata store would hold it "
-            "in the clear: set it in the broker's properties file",
+            f"{name} is a secret, which the metadata store would keep in clear text: set it in the "
+            "properties file of the broker",
             ErrorCode.INVALID_REQUEST,
         )
     definition = BROKER_CONFIGS.get(name)
@@ -174,16 +174,6 @@ def _is_legal(values: Mapping[str, str], name: str) -> bool:
 
 def _check_dynamic(name: str, *, for_one_broker: bool) -> None:
     definition = BROKER_CONFIGS.get(name)
-    _, _, of_listener = name.removeprefix("listener.name.").partition(".")
-    plain = of_listener if name.startswith("listener.name.") else name
-    secret = BROKER_CONFIGS.get(plain)
-    if secret is not None and secret.is_sensitive and plain.startswith("ssl."):
-        # Kafka encrypts it with password.encoder.secret, and refuses it where that is not set.
-        raise _refuse(
-            f"{name} is a secret, which the metadata store would keep in clear text: set it in the "
-            "file of the broker, or name another file by the location of the store",
-            ErrorCode.INVALID_REQUEST,
-        )
     if definition is None:
         return
     if definition.update is Update.READ_ONLY:
