@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from ottla import __version__
@@ -80,7 +81,8 @@ def dispatch(arguments: Sequence[str]) -> int:
         known = ", ".join(VERBS)
         sys.stderr.write(f"ottla: there is no verb {verb!r}; there are {known}\n")
         return USAGE_ERROR
-    return perform(VERBS[verb], others)
+    # The settings that are given to one command must not reach the next one of this process.
+    return copy_context().run(perform, VERBS[verb], others)
 
 
 def perform(verb: Verb, arguments: Sequence[str]) -> int:

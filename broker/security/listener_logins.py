@@ -6,7 +6,6 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ottla.broker.security.bearer_tokens import BearerExchange, BearerTokens
 from ottla.broker.security.exchanges import PlainExchange, ScramExchange
 from ottla.broker.security.failure_delays import FailureDelays
 from ottla.broker.security.login import Login
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.security.authenticated import Authenticated
+    from ottla.broker.security.bearer_tokens import BearerExchange, BearerTokens
     from ottla.broker.security.credentials import Credentials
     from ottla.broker.security.exchanges import ServerExchange
     from ottla.broker.security.login import LoginConnection
@@ -47,6 +47,19 @@ class LoginLedger(Protocol):
     ) -> None: ...
 
 
+def _bearer_tokens() -> type[BearerTokens]:
+    """Loaded by brokers that take tokens only: it brings the standard library's HTTP."""
+    from ottla.broker.security.bearer_tokens import BearerTokens
+
+    return BearerTokens
+
+
+def _bearer_exchange() -> type[BearerExchange]:
+    from ottla.broker.security.bearer_tokens import BearerExchange
+
+    return BearerExchange
+
+
 class ListenerLogins:
     """Made once for each SASL listener; its ``enter`` is what a new connection calls."""
 
@@ -61,7 +74,7 @@ class ListenerLogins:
         self._bearer: BearerTokens | None = None
         if OAUTHBEARER in settings.mechanisms:
             ports = logins.ports
-            self._bearer = BearerTokens(settings.bearer, ports.clock, ports.offload)
+            self._bearer = _bearer_tokens()(settings.bearer, ports.clock, ports.offload)
 
     def enter(self, connection: LoginConnection, behind: Any) -> Any:
         """The entrance of a new connection: the listener's, with the login before its channel."""
@@ -81,7 +94,7 @@ class ListenerLogins:
             return PlainExchange(logins.credentials, self.settings.listener, logins.ports.offload)
         if mechanism == OAUTHBEARER:
             assert self._bearer is not None, "the mechanism is enabled"
-            return BearerExchange(self._bearer)
+            return _bearer_exchange()(self._bearer)
         return ScramExchange(SCRAM_MECHANISMS[mechanism], logins.credentials, logins.ports.random)
 
     def on_success(

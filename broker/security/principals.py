@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-import re2  # type: ignore[import-untyped]
-
 from ottla.protocol.named_tuples import NamedTuple
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -76,6 +74,8 @@ def _parsed(text: str) -> list[_Rule]:
 
 
 def _compiled(pattern: str) -> object:
+    import re2  # type: ignore[import-untyped]
+
     options = re2.Options()
     options.log_errors = False
     try:

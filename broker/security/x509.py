@@ -6,13 +6,15 @@ subject in RFC 2253 form, with Java's keywords and escapes.
 
 from __future__ import annotations
 
-import datetime
+import re
 
 from ottla.protocol.named_tuples import NamedTuple
 
 # Longer names are refused: patterns are matched against them.
 SUBJECT_CHARS_MAX = 1_000
 _SEQUENCE, _SET, _OBJECT_ID, _VERSION = 0x30, 0x31, 0x06, 0xA0
+# Of certificates: digits and nothing else, in UTC.
+_MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z", re.ASCII)
 _UTC_TIME, _TIME = 0x17, 0x18
 _KEYWORDS = {
     "2.5.4.3": "CN",
@@ -108,19 +110,29 @@ class _Reader:
 
 
 def _milliseconds(tag: int, content: bytes) -> int:
-    form = {_UTC_TIME: "%y%m%d%H%M%SZ", _TIME: "%Y%m%d%H%M%SZ"}.get(tag)
-    if form is None:
+    text = content.decode("latin-1")
+    if tag == _UTC_TIME:
+        # Two digits of a year mean 1950 to 2049 (RFC 5280).
+        text = ("19" if text[:2] >= "50" else "20") + text
+    elif tag != _TIME:
         raise BadCertificate("the certificate cannot be read: a time of no known form")
-    try:
-        moment = datetime.datetime.strptime(content.decode("ascii"), form)
-    except ValueError as error:
-        raise BadCertificate(f"the certificate cannot be read: {error}") from error
-    # Two digits of a year mean 1950 to 2049 (RFC 5280); strptime changes the century at 69.
-    if tag == _UTC_TIME and moment.year < 1970:
-        moment = moment.replace(year=moment.year + 100) if moment.year < 1950 else moment
-    elif tag == _UTC_TIME and moment.year >= 2050:
-        moment = moment.replace(year=moment.year - 100)
-    return round(moment.replace(tzinfo=datetime.UTC).timestamp() * 1000)
+    match = _MOMENT.fullmatch(text)
+    if match is None:
+        raise BadCertificate(f"the certificate cannot be read: the time {text!r}")
+    year, month, day, hour, minute, second = map(int, match.groups())
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        raise BadCertificate(f"the certificate cannot be read: the time {text!r}")
+    seconds = _days_since_1970(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second
+    return seconds * 1000
+
+
+def _days_since_1970(year: int, month: int, day: int) -> int:
+    """In the Gregorian calendar; years begin in March here, so that a leap day is the last one.
+
+    The module datetime would do it, at a cost of every broker's start."""
+    year -= month <= 2
+    days = year * 365 + year // 4 - year // 100 + year // 400
+    return days + (153 * ((month + 9) % 12) + 2) // 5 + day - 1 - 719_468
 
 
 def _subject(names: _Reader) -> str:

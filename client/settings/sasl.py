@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.settings.token_source import CallbackToken, IssuerToken
 from ottla.protocol.sasl.exchange import OAUTHBEARER, PLAIN
 from ottla.protocol.sasl.jaas import JaasEntry, parse_jaas
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
@@ -18,6 +17,7 @@ from ottla.wire.sasl import PasswordSasl, TokenSasl
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ottla.client.settings.token_source import CallbackToken, IssuerToken
     from ottla.wire.sasl import ClientSasl
 
 MECHANISMS = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
@@ -57,6 +57,19 @@ SASL_WITHOUT_EFFECT = frozenset(
         "sasl.oauthbearer.sub.claim.name",
     }
 )
+
+
+def _callback_token() -> type[CallbackToken]:
+    """Loaded by clients with tokens only: it brings the standard library's HTTP."""
+    from ottla.client.settings.token_source import CallbackToken
+
+    return CallbackToken
+
+
+def _issuer_token() -> type[IssuerToken]:
+    from ottla.client.settings.token_source import IssuerToken
+
+    return IssuerToken
 
 
 def sasl_from(texts: Mapping[str, str | None], callback: object = None) -> ClientSasl:
@@ -117,7 +130,7 @@ def _bearer(texts: Mapping[str, str | None], entry: JaasEntry, callback: object)
         if item
     )
     if callable(callback):
-        return TokenSasl(CallbackToken(callback), extensions)
+        return TokenSasl(_callback_token()(callback), extensions)
     url = texts.get("sasl.oauthbearer.token.endpoint.url") or ""
     client_id = texts.get("sasl.oauthbearer.client.id") or entry.text("clientId")
     secret = Secret(texts.get("sasl.oauthbearer.client.secret") or "") or entry.secret(
@@ -130,4 +143,4 @@ def _bearer(texts: Mapping[str, str | None], entry: JaasEntry, callback: object)
             "sasl.oauthbearer.client.secret"
         )
     scope = texts.get("sasl.oauthbearer.scope") or entry.text("scope")
-    return TokenSasl(IssuerToken(url, client_id, secret, scope), extensions)
+    return TokenSasl(_issuer_token()(url, client_id, secret, scope), extensions)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
-import tempfile
 from typing import TYPE_CHECKING
 
 from ottla.protocol.named_tuples import NamedTuple
@@ -155,6 +154,8 @@ def _as_file(content: bytes) -> Iterator[str]:
         finally:
             os.close(descriptor)
         return
+    import tempfile
+
     with tempfile.NamedTemporaryFile(prefix="ottla-tls-") as file:
         file.write(content)
         file.flush()

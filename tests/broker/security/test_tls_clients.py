@@ -118,12 +118,11 @@ async def test_a_client_hears_at_once_why_it_cannot_connect(
     assert not raised.value.retriable
 
 
-async def test_certificates_of_clients_are_in_the_audit_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_certificates_of_clients_are_in_the_audit_log(tmp_path: Path) -> None:
     """Who came in by which name, and who was refused and why."""
-    caplog.set_level(logging.INFO, "ottla.audit")
+    audit_log = tmp_path / "audit.log"
     settings = {
+        "ottla.audit.log": str(audit_log),
         **listener(ssl_client_auth="required"),
         "ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/U",
     }
@@ -136,7 +135,7 @@ async def test_certificates_of_clients_are_in_the_audit_log(
                 running, secured(ssl_keystore_location=certificates.store("stranger"))
             ) as client:
                 await client.list_topics()
-    lines = [json.loads(one.message) for one in caplog.records if one.name == "ottla.audit"]
+    lines = [json.loads(line) for line in audit_log.read_text("utf-8").splitlines()]
     told = [(one["event"], one["principal"]) for one in lines if one.get("mechanism") == "SSL"]
     assert ("authentication", "User:ALICE") in told
     assert ("authentication-failure", "User:ANONYMOUS") in told

@@ -12,7 +12,7 @@ from ottla.client.cli.settings import command_config, producer_config
 from ottla.client.settings.profiles import ProfileError, Profiles, directory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 
@@ -31,6 +31,13 @@ def options(
         command_config=None if file is None else str(file),
         profile=profile,
     )
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """The settings of these tests must not reach others."""
+    yield
+    resolve(options(), {"XDG_CONFIG_HOME": "/nonexistent"})
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.client.cli.connection import given
 from ottla.client.cli.profile import is_secret
 
 if TYPE_CHECKING:
@@ -84,6 +85,12 @@ def test_verbs_refuse_an_unknown_profile_and_a_missing_file(ottla: Ottla) -> Non
         assert ended.status == 2
         assert ended.errors.startswith("ottla: ")
         assert ended.errors.count("\n") == 1
+
+
+def test_settings_of_one_command_do_not_reach_the_next(ottla: Ottla, broker: str) -> None:
+    """Programs call commands one after another in one process."""
+    assert ottla("cluster", "info", "-b", broker, "-X", "client.id=a").status == 0
+    assert given() == {}
 
 
 def test_settings_may_stand_before_and_after_the_verb(ottla: Ottla, broker: str) -> None:
