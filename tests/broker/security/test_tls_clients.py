@@ -12,6 +12,7 @@ import pytest
 
 import ottla
 from ottla.broker.server.broker import CannotStart
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.wire.errors import AuthenticationFailed, BrokerUnreachable
 from tests.support import certificates
 from tests.support.in_process import running_broker
@@ -118,15 +119,16 @@ async def test_a_client_hears_at_once_why_it_cannot_connect(
     assert not raised.value.retriable
 
 
-async def test_certificates_of_clients_are_in_the_audit_log(tmp_path: Path) -> None:
+async def test_certificates_of_clients_are_in_the_audit_log() -> None:
     """Who came in by which name, and who was refused and why."""
-    audit_log = tmp_path / "audit.log"
+    disk = MemoryDisk()
+    disk.make_directory("/audit")
     settings = {
-        "ottla.audit.log": str(audit_log),
+        "ottla.audit.log": "/audit/lines",
         **listener(ssl_client_auth="required"),
         "ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/U",
     }
-    async with running_broker(settings) as running:
+    async with running_broker(settings, disk=disk) as running:
         trusted = secured(ssl_keystore_location=certificates.store("client"))
         async with admin(running, trusted) as client:
             await client.list_topics()
@@ -135,7 +137,8 @@ async def test_certificates_of_clients_are_in_the_audit_log(tmp_path: Path) -> N
                 running, secured(ssl_keystore_location=certificates.store("stranger"))
             ) as client:
                 await client.list_topics()
-    lines = [json.loads(line) for line in audit_log.read_text("utf-8").splitlines()]
+    kept = disk.open("/audit/lines")
+    lines = [json.loads(line) for line in kept.pread(kept.size_bytes, 0).splitlines()]
     told = [(one["event"], one["principal"]) for one in lines if one.get("mechanism") == "SSL"]
     assert ("authentication", "User:ALICE") in told
     assert ("authentication-failure", "User:ANONYMOUS") in told
