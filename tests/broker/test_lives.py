@@ -66,6 +66,9 @@ async def test_without_replicas_a_dead_brokers_records_are_unavailable_and_not_l
         delivery = await producer.send("t", b"refused", partition=0)
         with pytest.raises(ClientError):
             await delivery
+    async with reader(brokers) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        assert await consumer.poll(500) == []
     await brokers.start_one(3)
     await brokers.until(lambda: brokers.leader("t") == 3)
     async with reader(brokers) as consumer:

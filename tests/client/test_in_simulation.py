@@ -122,7 +122,6 @@ def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> N
     check(Written(seed))
 
 
-@pytest.mark.requirement("NET-14")
 @pytest.mark.parametrize("seed", range(3))
 def test_every_record_is_read_once_and_in_order_over_tls_whatever_happens(seed: int) -> None:
     """Handshakes and records of TLS are cut, delayed and reset at every place."""

@@ -74,7 +74,7 @@ async def test_acknowledged_records_are_stored_at_least_once_without_idempotence
     }
 
 
-@pytest.mark.requirement("ARC-14")
+@pytest.mark.requirement("ARC-14", "PRD-26")
 async def test_records_without_acknowledgement_are_stored_at_most_once(
     cluster: ottla.Cluster,
 ) -> None:

@@ -58,7 +58,7 @@ class Ensemble:
         named = {name.replace("_", "."): value for name, value in settings.items()}
         for node_id in node_ids:
             own = {"broker.id": str(node_id), "log.dirs": f"{self.folder}/{node_id}"}
-            wanted = {**SETTINGS, **named, **own, "zookeeper.connect": self.place}
+            wanted = {**SETTINGS, "zookeeper.connect": self.place, **named, **own}
             config = parse_broker_config(wanted).config
             broker = Broker(real_ports(RealDisk(self._offload)), config)
             await broker.start()

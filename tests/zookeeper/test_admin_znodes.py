@@ -60,6 +60,8 @@ async def failed_over(site: Ensemble) -> None:
     await site.stop(1)
     await until(lambda: site.tree.get("/controller_epoch")[0] == b"2")
     assert site.read("/controller")["brokerid"] in (2, 3)
+    # Watches fire once: the other broker has set another one, or it would never take over.
+    await until(lambda: watches(site.place)["/controller"] >= 1)
 
 
 @pytest.mark.requirement("CTL-01")

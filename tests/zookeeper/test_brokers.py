@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,16 @@ class Site:
         self.tree.close()
 
 
+def negotiated_ms(place: str, session_id: int) -> int:
+    """The timeout of a session, as the server itself has agreed on it."""
+    host, _, port = place.partition("/")[0].partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as asked:
+        asked.sendall(b"cons")
+        text = b"".join(iter(lambda: asked.recv(65_536), b"")).decode()
+    (found,) = re.findall(rf"sid=0x{session_id:x},.*?to=(\d+)", text)
+    return int(found)
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """A site without running brokers."""
@@ -109,6 +120,10 @@ def test_the_next_broker_takes_over_when_the_controller_is_killed(site: Site) ->
     states = [f"/brokers/topics/{name}/partitions/0/state" for name in ("both", "second")]
     assert [site.read(path)["isr"] for path in states] == [[1, 2], [2]]
 
+    # The server ends the session after so long a silence, however busy this machine is.
+    assert (
+        negotiated_ms(site.place, site.tree.get("/brokers/ids/1")[1].ephemeralOwner) == SESSION_MS
+    )
     first.kill()
     seconds = site.wait_until_gone("/brokers/ids/1")
     assert seconds < 10 * SESSION_MS / 1000

@@ -12,12 +12,15 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.support.requests import batch, produce
 from tests.support.raw_client import RawClient
 from tests.zookeeper.in_process import ensemble, until
+from tests.zookeeper.relay import Relay
+from tests.zookeeper.shared import shared_server
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.zookeeper.in_process import Ensemble
 
+SESSION_MS = "4000"
 STATE = "/brokers/topics/t/partitions/0/state"
 
 
@@ -80,3 +83,32 @@ async def test_the_leader_writes_an_isr_without_the_follower_that_stopped_fetchi
         assert site.tree.get(STATE)[1].version == version + 1
         assert sorted(site.tree.get_children("/brokers/ids")) == ["1", "2", "3"]
         assert at_once_s < waited_s
+
+
+@pytest.mark.requirement("CTL-15")
+async def test_a_broker_that_is_cut_off_from_zookeeper_loses_its_leaderships(
+    tmp_path: Path,
+) -> None:
+    """Its process runs on. The watch on the registrations tells the controller that its session has
+    ended, as when it crashes or is paused for too long."""
+    port = int(shared_server().address.rpartition(":")[2])
+    async with ensemble(tmp_path) as site, Relay(port) as relay:
+        _, _, chroot = site.place.partition("/")
+        await site.start(1, 2, zookeeper_session_timeout_ms=SESSION_MS)
+        through_relay = f"{relay.address}/{chroot}"
+        await site.start(
+            3, zookeeper_session_timeout_ms=SESSION_MS, zookeeper_connect=through_relay
+        )
+        site.write("/brokers/topics/t", {"version": 1, "partitions": {"0": [3, 1, 2]}})
+        await until(lambda: site.state("t") is not None and site.state("t")["leader"] == 3)
+        before = sorted(site.tree.get_children("/brokers/ids"))
+        relay.is_refusing = True
+        relay.cut()
+        await until(lambda: site.state("t")["leader"] == 1)
+        state = site.state("t")
+        after = sorted(site.tree.get_children("/brokers/ids"))
+        known = {*site.brokers[1].metadata.image.brokers}
+        relay.is_refusing = False
+
+    assert (before, after, known) == (["1", "2", "3"], ["1", "2"], {1, 2})
+    assert (state["leader_epoch"], sorted(state["isr"])) == (1, [1, 2])

@@ -9,6 +9,7 @@ import pytest
 from ottla.broker.administration.cluster_admin import TopicSpec
 from ottla.broker.controlling.chores import FIRST_BALANCE_MS, RECONCILE_MS
 from ottla.broker.controlling.controller import BrokerState
+from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.coordinator.controller.specs import ControllerSettings
 from ottla.coordinator.store import full_disks, paths
 from ottla.protocol.ids import TopicPartition
@@ -217,6 +218,8 @@ async def test_leaderships_come_back_soon_after_a_disk_had_no_room(
 @pytest.mark.parametrize("is_enabled", [True, False])
 async def test_leaders_are_balanced_if_that_is_wanted(is_enabled: bool) -> None:
     """With auto.leader.rebalance.enable the operator has nothing to do after a restart."""
+    assert ControllerSettings().auto_leader_rebalance_enable
+    assert parse_broker_config({}).config.auto_leader_rebalance_enable
     settings = ControllerSettings(auto_leader_rebalance_enable=is_enabled)
     cluster = await failed_over(settings)
     await cluster.start(1, 1)

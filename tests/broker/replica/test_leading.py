@@ -195,7 +195,6 @@ def test_a_silent_follower_leaves_once_and_stays_out() -> None:
     assert (back.isr, back.added) == ((1, 2), ((2, 72),))
 
 
-@pytest.mark.requirement("REP-11")
 def test_a_follower_that_fetches_stays_however_many_records_it_is_behind() -> None:
     """From 0.9 on: replica.lag.max.messages=4000 took followers out in every burst of records."""
     leader = Leader(1, 2)

@@ -56,7 +56,6 @@ async def admin(
         yield client
 
 
-@pytest.mark.requirement("NET-14")
 async def test_records_pass_through_an_encrypted_listener() -> None:
     """Small ones and batches of many TLS records, both ways."""
     values = [bytes([number]) * 200_000 for number in range(20)]

@@ -17,7 +17,6 @@ from ottla import sync
 VALUES = [bytes([number]) * 2_000 for number in range(50)]
 
 
-@pytest.mark.requirement("NET-14")
 def test_three_brokers_replicate_over_tls_and_survive_the_loss_of_one() -> None:
     """Fetchers, the controller and elections go over the encrypted listener of brokers."""
     with ottla.Cluster(brokers=3, security="mtls") as cluster:

@@ -139,7 +139,6 @@ async def test_a_commit_within_an_iteration_is_up_to_its_record(site: Site) -> N
     assert await site.committed() == {0: 6}
 
 
-@pytest.mark.requirement("CON-21")
 @pytest.mark.parametrize("offset", [None, 4])
 async def test_an_automatic_commit_takes_back_no_other_one(site: Site, offset: int | None) -> None:
     """An explicit commit says that the application has finished with what is before it; a crash

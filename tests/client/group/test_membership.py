@@ -82,12 +82,14 @@ async def test_partitions_that_stay_keep_their_positions(site: Site, name: str) 
 @pytest.mark.requirement("CON-11")
 @BOTH
 async def test_a_pattern_finds_topics_that_come_later(site: Site, protocol: dict[str, Any]) -> None:
-    """Topics that are deleted leave the assignment."""
+    """Topics that are deleted leave the assignment, and others never enter it."""
     first, second = f"{site.topic}-a", f"{site.topic}-b"
+    await site.create(1, f"not-{site.topic}")
     await site.create(1, first)
     async with site.consumer(**protocol) as consumer:
         await consumer.subscribe(re.compile(re.escape(site.topic)))
         await poll_until(lambda: len(consumer.assignment) == 1, consumer)
+        assert {one.topic for one in consumer.assignment} == {first}
         await site.create(1, second)
         await site.fill(1, topic=second)
         (record,) = await read(consumer, 1)

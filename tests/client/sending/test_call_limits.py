@@ -78,7 +78,6 @@ def settings(**changes: Any) -> dict[str, Any]:
 
 @CLIENTS
 @KINDS
-@pytest.mark.requirement("NET-37")
 async def test_a_client_starts_in_time_or_names_the_silent_host(
     client: type[Producer[Any, Any] | Consumer[Any, Any] | Admin], *, is_deaf: bool
 ) -> None:

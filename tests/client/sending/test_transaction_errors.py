@@ -59,7 +59,7 @@ async def test_an_older_instance_is_refused_and_ends(cluster: ToyCluster) -> Non
     assert only_log(cluster) == [b"1", b"2"]
 
 
-@pytest.mark.requirement("TXN-41")
+@pytest.mark.requirement("TXN-41", "TXN-49")
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED])
 @pytest.mark.parametrize("key", [ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.INIT_PRODUCER_ID])
 async def test_being_fenced_is_final_whoever_says_it(

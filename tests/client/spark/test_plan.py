@@ -111,7 +111,7 @@ def test_a_start_beyond_the_end_is_an_error() -> None:
 # What each task reads.
 
 
-@pytest.mark.requirement("OPS-06", "OPS-07")
+@pytest.mark.requirement("OPS-07")
 def test_a_partition_is_one_task_unless_more_is_asked_for() -> None:
     """More tasks than partitions have something to do only when partitions are split."""
     ranges = [OffsetRange(A0, 0, 100), OffsetRange(A1, 0, 0), OffsetRange(B0, 7, 57)]

@@ -50,7 +50,7 @@ def test_rows_are_the_records(spark: SparkSession, broker: str, new_topic: NewTo
     assert [row.headers for row in rows] == [[("a", b"1"), ("b", None)], None]
 
 
-@pytest.mark.requirement("OPS-06", "OPS-07")
+@pytest.mark.requirement("OPS-07")
 def test_each_partition_is_a_task(
     spark: SparkSession, broker: str, new_topic: NewTopicName
 ) -> None:

@@ -238,7 +238,6 @@ def test_what_an_operator_says_of_internal_topics_counts_with_the_embedded_store
     assert (kept.offsets_topic_replication_factor, kept.broker_id) == (3, 7)
 
 
-@pytest.mark.requirement("REP-11")
 def test_the_lag_in_messages_of_kafka_0_8_is_accepted_and_ignored() -> None:
     """Files that were written then still have it; a burst would take every follower out."""
     parsed = parse_broker_config({"replica.lag.max.messages": "4000"})

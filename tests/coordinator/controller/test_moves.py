@@ -16,6 +16,7 @@ from ottla.coordinator.controller.events import (
 from ottla.coordinator.controller.leadership import Circumstances
 from ottla.coordinator.controller.moves import MoveStep, begin, next_step
 from ottla.coordinator.controller.specs import MoveSpec, TopicDeletion, TopicSpec
+from ottla.coordinator.controller.states import ReplicaState
 from ottla.coordinator.controller.writes import payload_of, topic_data
 from ottla.coordinator.metadata.image import NO_LEADER, PartitionState
 from ottla.coordinator.store import paths
@@ -68,6 +69,7 @@ def test_each_broker_is_told_its_part_at_its_time() -> None:
     scene = Watched()
     scene.sent.clear()
     scene.ask(MOVED)
+    assert {scene.states.of(T0, node_id) for node_id in (4, 5, 6)} == {ReplicaState.NEW}
     begun = [(1, 1, [1, 2, 3], list(ALL))]
     for node_id in ALL:
         assert scene.answers_to(node_id) == [(*begun[0], node_id > 3)]
@@ -78,6 +80,7 @@ def test_each_broker_is_told_its_part_at_its_time() -> None:
     scene.sent.clear()
     scene.leader_writes("t", 0, ALL)
 
+    assert {scene.states.of(T0, node_id) for node_id in (4, 5, 6)} == {ReplicaState.ONLINE}
     elected = (4, 2, list(ALL), list(ALL), False)
     # Ahead of the store: the old replicas count no more, though its znode still names them.
     shrunk = (4, 3, [4, 5, 6], [4, 5, 6], False)
@@ -202,6 +205,7 @@ def test_a_move_waits_for_a_dead_broker_and_goes_on_when_it_is_back() -> None:
     assert scene.state("t", 0).leader == 4
 
 
+@pytest.mark.requirement("CTL-40")
 def test_a_partition_can_be_moved_away_from_dead_brokers() -> None:
     """That is what operators do when a machine will not come back."""
     scene = Watched()
@@ -211,7 +215,7 @@ def test_a_partition_can_be_moved_away_from_dead_brokers() -> None:
 
     assert scene.state("t", 0).replicas == (1, 4)
     assert scene.state("t", 0).leader == 1
-    # The leader stays, but takes in the new set of replicas with a new epoch only (CTL-40).
+    # The leader stays, but takes in the new set of replicas with a new epoch only.
     assert scene.answers_to(4)[-1] == (1, 3, [1, 4], [1, 4], False)
 
 

@@ -25,7 +25,7 @@ from tests.coordinator.transaction.scene import (
 from tests.coordinator.transaction.tables import STATES, example
 
 SETTINGS = TransactionSettings()
-WEEK_MS = SETTINGS.expiration_ms
+WEEK_MS = 7 * 24 * 3_600_000
 IDLE = ["Empty", "CompleteCommit", "CompleteAbort"]
 
 
@@ -57,7 +57,11 @@ def test_the_rollback_of_a_timeout_raises_the_epoch(transaction_version: int) ->
     scene.settle()
 
     (markers,) = scene.all_markers
-    assert (markers.is_commit, markers.producer_epoch) == (False, producer.producer_epoch + 1)
+    *_, prepared, _ = scene.written()
+    raised = producer.producer_epoch + 1
+    assert prepared is not None
+    assert (prepared.state.label, prepared.producer_epoch) == ("PrepareAbort", raised)
+    assert (markers.is_commit, markers.producer_epoch) == (False, raised)
     assert markers.transaction_version == 2
     assert scene.error(scene.add(producer, A0)) is ErrorCode.PRODUCER_FENCED
     fenced = scene.end(producer, is_commit=False, api_version=CLASSIC)

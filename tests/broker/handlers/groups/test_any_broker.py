@@ -9,6 +9,7 @@ import pytest
 
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.broker.testing.faulty_disk import DiskFault
+from ottla.coordinator.hashing import partition_for
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.support.groups import GROUP
@@ -23,7 +24,7 @@ AT_ONCE_MS = 50.0
 BLOCKED_MS = 5_000.0
 
 
-@pytest.mark.requirement("GRP-02", "TXN-09")
+@pytest.mark.requirement("GRP-01", "GRP-02", "TXN-09")
 @pytest.mark.parametrize("key_type", [0, 1], ids=["group", "transactional id"])
 @pytest.mark.parametrize("key", [GROUP, "another", "a third one"])
 def test_every_broker_names_the_same_coordinator(key: str, key_type: int) -> None:
@@ -42,7 +43,7 @@ def test_every_broker_names_the_same_coordinator(key: str, key_type: int) -> Non
             topic = TRANSACTIONS_TOPIC if key_type else OFFSETS_TOPIC
             leaders = {brokers[1].metadata.leader_of(topic, index)[0] for index in range(50)}
             assert leaders == {1, 2, 3}
-            (node_id, _, _) = next(iter(found))
+            (node_id, _) = brokers[1].metadata.leader_of(topic, partition_for(key, 50))
             address = brokers[node_id].address
             return found, (node_id, address.host, address.port)
 
