@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.broker.administration.cluster_admin import TopicSpec
-from ottla.coordinator.metadata.image import INTERNAL_TOPICS
+from ottla.coordinator.metadata.image import AUDIT_TOPIC, INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -29,8 +29,12 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 # Another number of partitions would send every group to another coordinator, which knows nothing.
 FIXED_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+# No tool of Kafka's has to write them.
+_WITHOUT_TOOLS = frozenset({TRANSACTIONS_TOPIC, AUDIT_TOPIC})
 # Kafka's admin tools call themselves so, and may write what no other client may.
 ADMIN_CLIENT_ID = "__admin_client"
+# What brokers' connections for the audit topic are for; client ids begin with it.
+AUDIT_PURPOSE = "audit"
 DEFAULT = -1
 _CREATE_TIMEOUT_MS = 30_000
 # Topics that could not be made, by name: clients choose the names.
@@ -39,9 +43,14 @@ _REMEMBERED_MAX = 1_000
 
 def is_closed_to(client_id: str, topic: str) -> bool:
     """Whether that client may not produce to the topic: one stray record would be taken for a
-    commit, or keep a partition from loading. Transactions have no tool that has to (TXN-07)."""
-    is_tool = client_id == ADMIN_CLIENT_ID and topic != TRANSACTIONS_TOPIC
+    commit, keep a partition from loading, or forge a line of the audit log (TXN-07)."""
+    is_tool = client_id == ADMIN_CLIENT_ID and topic not in _WITHOUT_TOOLS
     return topic in INTERNAL_TOPICS and not is_tool
+
+
+def is_audit_writer(client_id: str) -> bool:
+    """Whether a client calls itself what a broker does that writes lines of the audit log."""
+    return client_id.startswith(f"{AUDIT_PURPOSE}-")
 
 
 def flaw_of(topic: str, configs: Mapping[str, str | None]) -> str | None:
@@ -49,6 +58,8 @@ def flaw_of(topic: str, configs: Mapping[str, str | None]) -> str | None:
     policy = configs.get("cleanup.policy")
     if topic in FIXED_TOPICS and policy is not None and policy.strip() != "compact":
         return f"{topic} has to be compacted: retention would delete what still counts"
+    if topic == AUDIT_TOPIC and policy is not None and policy.strip() not in ("", "delete"):
+        return f"{topic} must not be compacted: its lines have no keys"
     return None
 
 
@@ -92,6 +103,19 @@ class InternalTopics:
                     "unclean.leader.election.enable": "false",
                     "min.insync.replicas": str(config.transaction_state_log_min_isr),
                     "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                },
+            )
+        if topic == AUDIT_TOPIC:
+            return TopicSpec(
+                topic,
+                # One, so that readers see the lines of all brokers in one order.
+                partition_count=1,
+                replication_factor=config.audit_topic_replication_factor,
+                configs={
+                    "cleanup.policy": "delete",
+                    "compression.type": "producer",
+                    "retention.bytes": "-1",
+                    "retention.ms": str(config.audit_topic_retention_ms),
                 },
             )
         return TopicSpec(topic)

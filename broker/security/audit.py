@@ -31,8 +31,8 @@ _Kind = tuple[str, ...]
 
 
 class Audit:
-    """Owned by the server. ``write`` takes one line at a time. ``has_logins``: whether a login that
-    succeeds is told, of which a busy broker has many."""
+    """Owned by the server. ``write`` takes one line at a time, ``write_too`` each of them as well.
+    ``has_logins``: whether a login that succeeds is told, of which a busy broker has many."""
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class Audit:
         *,
         has_logins: bool = True,
     ) -> None:
+        self.write_too: Callable[[str], object] | None = None
         self._node_id = node_id
         self._clock = clock
         self._write = write
@@ -125,7 +126,10 @@ class Audit:
         if left_out:
             line["left_out_before"] = left_out
         # ASCII only: control characters of a client's texts would forge lines, or a terminal's.
-        self._write(json.dumps(line, separators=(",", ":")))
+        text = json.dumps(line, separators=(",", ":"))
+        self._write(text)
+        if self.write_too is not None:
+            self.write_too(text)
 
     def _window(self, kind: _Kind) -> list[float]:
         """Start, lines and lines left out earlier of the kind's current window."""

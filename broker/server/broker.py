@@ -49,6 +49,8 @@ logger = logging.getLogger("ottla.broker")
 # Replicas of internal topics are limited to the brokers that an embedded store can have.
 BROKERS_IN_PROCESS = 1
 DRAIN_MS = 5_000
+# What is left of the audit log at the end gets so long to reach its topic.
+AUDIT_MS = 1_000
 READY_TIMEOUT_MS = 60_000
 FEATURES_TIMEOUT_MS = 5_000
 
@@ -228,6 +230,8 @@ class Broker:
         chores.spawn("certificates", parts.tls.run())
         chores.spawn("room reports", parts.full_disk_reports.run(logs))
         parts.moves.start()
+        if parts.audit_topic is not None:
+            chores.spawn("audit topic", parts.audit_topic.run())
         if self.config.log_cleaner_enable:
             chores.spawn("cleaning", parts.cleaning.run())
 
@@ -271,6 +275,8 @@ class Broker:
         leave the cluster. ``is_last``: the other brokers stop too, so nothing is handed over."""
         parts, state = self.parts, self.state
         state.is_stopping = True
+        if state.is_serving and parts.audit_topic is not None:
+            await parts.audit_topic.finish(AUDIT_MS)
         self.gate.close()
         # A fetch after the hand-over would bring this broker back into an ISR, which then waits
         # for it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from ottla.broker.metrics.audit import audit_families
 from ottla.broker.metrics.cluster import cluster_families
 from ottla.broker.metrics.controller import controller_families
 from ottla.broker.metrics.exposition import counter, gauge
@@ -51,6 +52,7 @@ class BrokerCollectors:
             self._replication,
             self._coordinators,
             self._network,
+            self._audit,
         ]
         if isinstance(self._shared.ports.process, ReportsUsage):
             collectors.append(self._shared.ports.process.usage)
@@ -101,6 +103,9 @@ class BrokerCollectors:
             self._shared.config.transaction_max_timeout_ms,
             self._shared.ports.clock.now_ms(),
         )
+
+    def _audit(self) -> Iterator[Family]:
+        yield from audit_families(self._parts.audit, self._parts.audit_topic)
 
     def _network(self) -> Iterator[Family]:
         requests = self._state.requests

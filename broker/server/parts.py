@@ -17,6 +17,7 @@ from ottla.broker.controlling.controller import ControllerCandidate
 from ottla.broker.controlling.controllership import ControllerParts
 from ottla.broker.controlling.peer_watch import PeerWatch
 from ottla.broker.controlling.wire_channel import WireChannel
+from ottla.broker.coordinating.audit_topic import AuditTopic
 from ottla.broker.directories.directory_failures import DirectoryFailures
 from ottla.broker.directories.full_disk_reports import FullDiskReports
 from ottla.broker.directories.replica_moves import ReplicaMoves
@@ -58,6 +59,8 @@ class BrokerParts(NamedTuple):
 
     shared: SharedParts
     audit: Audit
+    # With ottla.audit.topic only.
+    audit_topic: AuditTopic | None
     authorization: Authorization
     settings: Settings
     lease: Lease
@@ -91,7 +94,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         node_id,
         clock,
         audit_sink(ports.disk, config.audit_log),
-        has_logins=config.audit_log is not None,
+        has_logins=config.audit_log is not None or config.audit_topic,
     )
     settings = Settings(config, node_id, metadata.config)
     lease = Lease()
@@ -113,6 +116,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     parts = BrokerParts(
         shared=shared,
         audit=audit,
+        audit_topic=_build_audit_topic(shared, peers),
         authorization=build_authorization(config, audit.decided, clock, tasks),
         settings=settings,
         lease=lease,
@@ -139,6 +143,12 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     )
     _connect(parts)
     return parts
+
+
+def _build_audit_topic(shared: SharedParts, peers: Peers) -> AuditTopic | None:
+    if not shared.config.audit_topic:
+        return None
+    return AuditTopic(shared.node_id, peers, shared.metadata, shared.ports.clock)
 
 
 def _build_logins(shared: SharedParts, configs: ConfigWatch, audit: Audit) -> Logins:
@@ -189,6 +199,8 @@ def _connect(parts: BrokerParts) -> None:
     partitions.on_settings = parts.fetchers.on_settings
     parts.fetchers.throttle(parts.throttles)
     parts.cleaning.trusts_clock = parts.housekeeping.trusts_clock
+    if parts.audit_topic is not None:
+        parts.audit.write_too = parts.audit_topic.add
     coordinators.trust_clock(parts.housekeeping.trusts_clock)
 
 

@@ -57,6 +57,8 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
         ports.random,
     )
     services = _build_services(parts, admin)
+    if parts.audit_topic is not None:
+        parts.audit_topic.make_topics = services.internal_topics.request
     dispatcher = Dispatcher(services, TABLE, shared.tasks)
     network = NetworkServer(
         ports.net,

@@ -61,6 +61,9 @@ class BrokerConfig:
 
     allow_everyone_if_no_acl_found: bool
     audit_log: str | None
+    audit_topic: bool
+    audit_topic_replication_factor: int
+    audit_topic_retention_ms: int
     authorizer_class_name: str
     authentication_max_connections: int
     authentication_max_connections_per_ip: int
@@ -260,6 +263,7 @@ def embedded_store_defaults(broker_count: int) -> dict[str, str]:
     replicas = min(3, broker_count)
     return {
         "offsets.topic.replication.factor": str(replicas),
+        "ottla.audit.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
         "transaction.state.log.min.isr": str(min(2, replicas)),
     }

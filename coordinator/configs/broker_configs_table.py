@@ -373,6 +373,12 @@ ottla.allow.insecure.listeners | list | "" | - | read-only | yes
     Listeners whose network is trusted: no warning that they are open to other machines.
 ottla.audit.log | string | null | - | read-only | yes
     File that the lines of the audit log are appended to; without it they go to the log.
+ottla.audit.topic | bool | false | - | read-only | yes
+    Whether the lines of the audit log also go to the internal topic __audit.
+ottla.audit.topic.replication.factor | short | 3 | >=1 | read-only | yes
+    Replicas of the audit topic.
+ottla.audit.topic.retention.ms | long | 2592000000 | >=-1 | read-only | yes
+    Time that the audit topic keeps a line, as it is made; 30 days, -1 is no limit.
 ottla.authentication.max.connections | int | 256 | >=1 | read-only | yes
     Connections that may be logging in at one time; beyond that the oldest of them is closed.
 ottla.authentication.max.connections.per.ip | int | 128 | >=1 | read-only | yes

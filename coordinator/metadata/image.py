@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 NO_LEADER = -1
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+AUDIT_TOPIC = "__audit"
+INTERNAL_TOPICS = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", AUDIT_TOPIC}
+)
 
 
 class Endpoint(NamedTuple):

@@ -146,7 +146,7 @@ broker.handlers.transactions: broker.coordinating broker.engine broker.handlers
     protocol.messages
 broker.metrics: broker.api broker.coordinating broker.engine broker.following
     broker.log.directories broker.metadata broker.network broker.partitions broker.quotas
-    coordinator.group coordinator.metadata coordinator.store
+    broker.security coordinator.group coordinator.metadata coordinator.store
 broker.system: broker.metrics wire
 """
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.coordinating.internal_topics import is_closed_to
+from ottla.broker.coordinating.internal_topics import is_audit_writer, is_closed_to
 from ottla.broker.engine.context import Paused
 from ottla.broker.handlers.appends import Appends, new_answer, refusal_of
+from ottla.broker.handlers.shared import is_from_broker
 from ottla.broker.handlers.txn_produces import begin_all, verify_all
 from ottla.broker.partitions.produces import TOPIC_ID_VERSION, ProducePart
+from ottla.coordinator.metadata.image import AUDIT_TOPIC
 from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ports import FileRegion
@@ -93,6 +95,10 @@ def _topic(
         name = services.metadata.topic_name(topic.topic_id) or ""
         if not name:
             return name, ErrorCode.UNKNOWN_TOPIC_ID
+    is_of_audit = name == AUDIT_TOPIC and is_audit_writer(context.client_id)
+    # The client id alone grants nothing: among access rules, only brokers may act for the cluster.
+    if is_of_audit and is_from_broker(services, context):
+        return name, _NONE
     refusal = refusal_of(services, context, request.acks, name)
     if refusal is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         refusal = _why_refused(services, context, request.transactional_id)

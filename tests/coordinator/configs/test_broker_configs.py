@@ -218,7 +218,9 @@ def test_dynamic_settings_lie_over_the_file() -> None:
     assert (config.num_io_threads, config.num_network_threads, config.num_partitions) == (3, 5, 9)
 
 
-@pytest.mark.parametrize(("brokers", "expected"), [(1, ("1", "1", "1")), (5, ("3", "3", "2"))])
+@pytest.mark.parametrize(
+    ("brokers", "expected"), [(1, ("1", "1", "1", "1")), (5, ("3", "3", "3", "2"))]
+)
 def test_internal_topics_fit_a_cluster_in_one_process(
     brokers: int, expected: tuple[str, ...]
 ) -> None:
