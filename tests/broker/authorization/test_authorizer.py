@@ -33,6 +33,7 @@ class Caller:
     principal: str = "User:me"
     client_host: str = "10.0.0.1"
     listener: str = "PLAINTEXT"
+    client_id: str = "app"
 
 
 class Told:
@@ -70,6 +71,15 @@ def test_a_decision_ends_with_the_rules_that_it_was_made_by() -> None:
     assert not authorizer.is_allowed(Caller(), READ, TOPIC, "t")
     assert not authorizer.may_see(Caller(), READ, TOPIC, "t")
     assert not authorizer.may_on_any(Caller(), READ, TOPIC)
+
+
+def test_a_client_id_gives_no_rights() -> None:
+    """Any client can call itself what it likes, also as a super user is called."""
+    authorizer = _authorizer()
+
+    for client_id in ("root", "User:root"):
+        assert not authorizer.is_allowed(Caller(client_id=client_id), READ, TOPIC, "t")
+    assert authorizer.is_allowed(Caller("User:root"), READ, TOPIC, "t")
 
 
 def test_a_decision_of_one_caller_is_not_that_of_another() -> None:
