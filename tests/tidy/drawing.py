@@ -73,6 +73,8 @@ client: client.administration client.cluster client.fetching client.group client
     client.process client.records client.sending client.settings protocol.records wire
 client.mirror: client client.administration client.cluster client.fetching client.group
     client.process client.records client.settings protocol.records wire
+client.classic:
+client.classic.registry: client.process coordinator.store wire
 client.spark: client client.cluster client.fetching client.group client.process client.records
     client.sending client.settings protocol.records wire
 client.sync: client client.administration client.cluster client.fetching client.group

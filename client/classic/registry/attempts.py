@@ -1,0 +1,34 @@
+"""When a rebalance is tried again, and when it has failed. Pure."""
+
+from __future__ import annotations
+
+from ottla.protocol.named_tuples import NamedTuple
+
+
+class RebalanceSettings(NamedTuple):
+    """``rebalance.max.retries`` and ``rebalance.backoff.ms``."""
+
+    retries_max: int = 4
+    backoff_ms: float = 2_000
+
+
+DEFAULTS = RebalanceSettings()
+
+
+class RebalanceAttempts:
+    """The attempts of one rebalance."""
+
+    __slots__ = ("_failures", "_settings")
+
+    def __init__(self, settings: RebalanceSettings) -> None:
+        self._settings = settings
+        self._failures = 0
+
+    def failed(self) -> float | None:
+        """Count a failed attempt: milliseconds until the next one, or None to give up."""
+        self._failures += 1
+        return None if self._failures > self._settings.retries_max else self._settings.backoff_ms
+
+    def changed(self) -> None:
+        """The group changed meanwhile: the next attempt is the first one of a new situation."""
+        self._failures = 0

@@ -1,0 +1,1 @@
+"""Tests of ``client/classic``: the first APIs, and groups that live in ZooKeeper."""

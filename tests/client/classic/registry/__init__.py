@@ -1,0 +1,1 @@
+"""Tests of ``client/classic/registry``: groups that live in ZooKeeper."""
