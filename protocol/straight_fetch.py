@@ -37,6 +37,9 @@ _ID_BYTES = 16
 # log start, most bytes, (tags of partition and topic,) forgotten topics, length of the rack.
 _CLASSIC_PARTITION = struct.Struct(">iiiqqiih").unpack_from
 _COMPACT_PARTITION = struct.Struct(">BiiqiqiHBB").unpack_from
+# Varints of those lengths.
+_TWO_BYTES = struct.Struct(">BB").pack
+_THREE_BYTES = struct.Struct(">BBB").pack
 
 SingleFetch = tuple[int, int, int, int, Any, int, int, int, bool, memoryview]
 """Wait in ms, least and most bytes, isolation level, topic (its name, from version 13 on its id),
@@ -164,35 +167,43 @@ def _read_classic(frame: memoryview, position: int) -> SingleFetch | None:
     return wait_ms, least, most, isolation, topic, index, leader_epoch, offset, rack > 0, named
 
 
-def fetch_answer(version: int) -> Callable[[int, memoryview, int, FetchedOffsets, int], bytearray]:
+def fetch_answer(version: int) -> Callable[[int, memoryview, int, FetchedOffsets, int], bytes]:
     """What makes the answer up to the records, header included.
 
     It takes correlation id, topic (as it was read), partition index, offsets and the records'
     size. Behind the records comes ``answer_end(version)``."""
     assert version in FETCH_VERSIONS
+    size_of: Callable[[int], bytes]
     if version >= _FLEXIBLE_FROM:
         # Tags, throttle time, error, session.
         head, body = struct.Struct(">i11x").pack, struct.Struct(">ihqqqBi").pack
-        null, empty, size_of = 0, 1, None
+        null, empty, size_of = 0, 1, _compact_size
     else:
         head, body = struct.Struct(">i10x").pack, struct.Struct(">ihqqqii").pack
         null, empty, size_of = -1, 0, struct.Struct(">i").pack
+    join = b"".join
 
     def answer(
         correlation_id: int, named: memoryview, index: int, offsets: FetchedOffsets, size_bytes: int
-    ) -> bytearray:
+    ) -> bytes:
         high_watermark, stable_offset, start_offset, read_committed = offsets
-        out = bytearray(head(correlation_id))
-        out += named
         aborted = empty if read_committed else null
-        out += body(index, 0, high_watermark, stable_offset, start_offset, aborted, -1)
-        if size_of is None:
-            write_uvarint(out, size_bytes + 1)
-        else:
-            out += size_of(size_bytes)
-        return out
+        read = body(index, 0, high_watermark, stable_offset, start_offset, aborted, -1)
+        return join((head(correlation_id), named, read, size_of(size_bytes)))
 
     return answer
+
+
+def _compact_size(size_bytes: int) -> bytes:
+    """One more than the size as a varint; two or three bytes for nearly all fetches."""
+    size = size_bytes + 1
+    if 0x80 <= size < 0x4000:
+        return _TWO_BYTES(size & 0x7F | 0x80, size >> 7)
+    if 0x4000 <= size < 0x200000:
+        return _THREE_BYTES(size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14)
+    out = bytearray()
+    write_uvarint(out, size)
+    return bytes(out)
 
 
 def answer_end(version: int) -> bytes:

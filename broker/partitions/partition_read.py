@@ -80,9 +80,23 @@ class FetchPlan:
         return self.isolation is FetchIsolation.LOG_END
 
 
+class PartitionRecords(NamedTuple):
+    """Whole batches of a partition, or why it cannot be read, and its offsets at that moment."""
+
+    error_code: ErrorCode
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    records: FileRegion | None
+    # The records lie in a segment that is not written to any more, so perhaps not in memory.
+    is_old: bool
+    # For a reader of committed records: the transactions among them that were aborted.
+    aborted: list[AbortedTransaction] | None
+
+
 @dataclass(slots=True)
 class PartitionRead:
-    """Records (whole batches) or an error, and the partition's offsets at that moment."""
+    """The result for one partition of a plan: first the fields of ``PartitionRecords``."""
 
     wanted: PartitionFetch
     error_code: ErrorCode = ErrorCode.NONE
@@ -90,7 +104,6 @@ class PartitionRead:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     records: FileRegion | None = None
-    # The records lie in a segment that is not written to any more, so perhaps not in memory.
     is_old: bool = False
     aborted: list[AbortedTransaction] | None = None
     diverging: EpochEnd | None = None
@@ -120,7 +133,9 @@ class PartitionRead:
     @property
     def is_cold(self) -> bool:
         """Whether sending the records now could wait for the disk."""
-        region = self.records
-        if region is None or not self.is_old:
-            return False
-        return not region.file.is_resident(region.position, region.size_bytes)
+        return self.is_old and self.records is not None and is_cold(self.records)
+
+
+def is_cold(region: FileRegion) -> bool:
+    """Whether records of an old segment are not in memory."""
+    return not region.file.is_resident(region.position, region.size_bytes)

@@ -1,21 +1,28 @@
-"""Reading one partition for one fetch: at length, and the short way of nearly every consumer.
+"""Reading one partition for one fetch: the position is judged, then whole batches are read.
 
-Nothing here changes anything or waits: who gets too little parks in reads.py. HOT.
+Both codecs of a fetch take these two steps. Nothing here changes anything or waits: a fetch that
+gets too little parks in reads.py. HOT.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.partitions.partition_read import PartitionRead
-from ottla.broker.replica.partition import GOOD
+from ottla.broker.partitions.partition_read import PartitionRead, PartitionRecords, is_cold
+from ottla.broker.replica.fetching import waits_for_bytes
+from ottla.broker.replica.partition import GOOD, NO_EPOCH, FetchVerdict
 from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
-    from ottla.protocol.ports import FileRegion
+
+_CLOSED = FetchVerdict(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_READ_UNCOMMITTED = FetchIsolation.READ_UNCOMMITTED
+_READ_COMMITTED = FetchIsolation.READ_COMMITTED
+_NONE = ErrorCode.NONE
+_new_tuple = tuple.__new__
 
 
 def read_partition(
@@ -25,81 +32,97 @@ def read_partition(
     max_bytes: int,
     at_least_one: bool,
 ) -> PartitionRead:
-    """Whole batches from the wanted offset up to what this reader may see."""
-    replica, log = partition.replica, partition.log
-    read = PartitionRead(
-        wanted,
-        high_watermark=replica.high_watermark,
-        last_stable_offset=replica.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-    )
-    if not partition.is_open:
-        read.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return read
-    verdict = replica.judge_fetch(
+    """Whole batches from the wanted offset up to what this reader may see, or an error."""
+    verdict = judge_position(
+        partition,
         wanted.offset,
         wanted.current_leader_epoch,
         wanted.last_fetched_epoch,
-        require_leader=not plan.may_follow,
+        not plan.may_follow,
     )
-    read.error_code = verdict.error
-    read.diverging = verdict.diverging
-    if not plan.zstd_allowed and partition.settings.compresses_with_zstd:
-        read.error_code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    if read.error_code != ErrorCode.NONE or verdict.diverging is not None:
-        return read
-    bound = replica.upper_bound(plan.isolation)
-    try:
-        found = log.read(wanted.offset, max_bytes, bound, at_least_one)
-        if plan.isolation is FetchIsolation.READ_COMMITTED:
-            # Of what is sent, not of all that is readable: a log may know of millions.
-            read.aborted = log.aborted_transactions(wanted.offset, found.next_offset)
-    except KafkaError as error:
-        read.error_code = error.code
-        return read
-    except CorruptLogError:
-        read.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return read
-    read.records = found.region
-    read.is_old = found.next_offset <= log.active.base_offset
-    return read
+    error = verdict.error
+    if partition.is_open and not plan.zstd_allowed and partition.settings.compresses_with_zstd:
+        error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if error is not _NONE or verdict.diverging is not None:
+        replica = partition.replica
+        return PartitionRead(
+            wanted,
+            error,
+            high_watermark=replica.high_watermark,
+            last_stable_offset=replica.last_stable_offset,
+            log_start_offset=partition.log.log_start_offset,
+            diverging=verdict.diverging,
+        )
+    found = read_records(partition, wanted.offset, max_bytes, plan.isolation, at_least_one)
+    return PartitionRead(wanted, *found)
 
 
-def read_plain(
+def read_at_once(
+    partition: PartitionRuntime,
+    offset: int,
+    leader_epoch: int,
+    read_committed: bool,
+    limits: tuple[int, int, int],
+) -> PartitionRecords | None:
+    """Records for a consumer, if they are there, suffice and are in memory; None otherwise.
+
+    The limits are most and least bytes, and how long to wait for these, in ms."""
+    max_bytes, min_bytes, wait_ms = limits
+    if max_bytes < 0 or judge_position(partition, offset, leader_epoch) is not GOOD:
+        return None
+    isolation = _READ_COMMITTED if read_committed else _READ_UNCOMMITTED
+    found = read_records(partition, offset, max_bytes, isolation, True)
+    error, _, _, _, region, is_old, aborted = found
+    if error or region is None or aborted or (is_old and is_cold(region)):
+        return None
+    return None if waits_for_bytes(region.size_bytes, wait_ms, min_bytes) else found
+
+
+def judge_position(
+    partition: PartitionRuntime,
+    offset: int,
+    leader_epoch: int,
+    last_fetched_epoch: int = NO_EPOCH,
+    require_leader: bool = True,
+) -> FetchVerdict:
+    """Whether a reader at that offset may read here, and from there."""
+    if not partition.is_open:
+        return _CLOSED
+    return partition.replica.judge_fetch(offset, leader_epoch, last_fetched_epoch, require_leader)
+
+
+def read_records(
     partition: PartitionRuntime,
     offset: int,
     max_bytes: int,
-    leader_epoch: int,
-    *,
-    read_committed: bool,
-) -> tuple[FileRegion, tuple[int, int, int, bool]] | None:
-    """Records for a consumer of a partition that is led here, and high watermark, last stable
-    offset, log start and whether only committed records are among them.
-
-    None: there are none, they lie where the disk may have to be waited for, or something is
-    wrong; ``read_partition`` knows which."""
+    isolation: FetchIsolation,
+    at_least_one: bool,
+) -> PartitionRecords:
+    """Whole batches from an offset that was judged good, up to what this reader may see."""
     replica, log = partition.replica, partition.log
-    if not partition.is_open or max_bytes < 0:
-        return None
-    if replica.judge_fetch(offset, leader_epoch) is not GOOD:
-        return None
-    high_watermark = replica.high_watermark
-    bound = stable_offset = replica.last_stable_offset
-    if not read_committed:
-        bound = high_watermark
-    elif log.has_aborted:
-        return None
-    if offset >= bound:
-        return None
+    bound = replica.upper_bound(isolation)
+    error, records, is_old, aborted = _NONE, None, False, None
     try:
-        found = log.read(offset, max_bytes, bound, True)
-    except (KafkaError, CorruptLogError):
-        return None
-    region = found.region
-    if region is None:
-        return None
-    # Of a segment that is not written to any more, so perhaps not in memory.
-    is_old = found.next_offset <= log.segments[-1].base_offset
-    if is_old and not region.file.is_resident(region.position, region.size_bytes):
-        return None
-    return region, (high_watermark, stable_offset, log.log_start_offset, read_committed)
+        found = log.read(offset, max_bytes, bound, at_least_one)
+        if isolation is _READ_COMMITTED:
+            # Of what is sent, not of all that is readable: a log may know of millions.
+            aborted = log.aborted_transactions(offset, found.next_offset)
+        records = found.region
+        is_old = found.next_offset <= log.segments[-1].base_offset
+    except KafkaError as failure:
+        error = failure.code
+    except CorruptLogError:
+        error = ErrorCode.KAFKA_STORAGE_ERROR
+    # Made directly: the constructor of a named tuple is a Python function.
+    return _new_tuple(
+        PartitionRecords,
+        (
+            error,
+            replica.high_watermark,
+            replica.last_stable_offset,
+            log.log_start_offset,
+            records,
+            is_old,
+            aborted,
+        ),
+    )

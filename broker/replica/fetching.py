@@ -57,11 +57,15 @@ class FetchProgress(NamedTuple):
 def must_wait(progress: FetchProgress, max_wait_ms: int, min_bytes: int) -> bool:
     """Whether the fetch is parked instead of answered with what was read."""
     return (
-        max_wait_ms > 0
-        and progress.partition_count > 0
+        progress.partition_count > 0
         and not progress.has_news
-        and progress.readable_bytes < min_bytes
+        and waits_for_bytes(progress.readable_bytes, max_wait_ms, min_bytes)
     )
+
+
+def waits_for_bytes(readable_bytes: int, max_wait_ms: int, min_bytes: int) -> bool:
+    """Whether a fetch that has found nothing but those bytes waits for more."""
+    return readable_bytes < min_bytes and max_wait_ms > 0
 
 
 def rotated(items: Sequence[Item], start: int) -> list[Item]:

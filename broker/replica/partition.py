@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 ACKS_ALL = -1
 NO_EPOCH = -1
+# Made names of the module: looking up a member of an enumeration takes longer.
+_LOG_END = FetchIsolation.LOG_END
+_READ_COMMITTED = FetchIsolation.READ_COMMITTED
 # Bound once: reading an enumeration's member costs as much as a call.
 _NONE = ErrorCode.NONE
 
@@ -100,7 +103,8 @@ class Replica:
         """Where read_committed readers stop."""
         stable = self.history.producers.transactions.last_stable_offset(self.high_watermark)
         assert stable <= self.high_watermark, self
-        return max(stable, self.log_start_offset)
+        start = self.log_start_offset
+        return stable if stable > start else start
 
     def become_leader(self, leadership: PartitionLeadership, now_ms: float) -> RoleChange:
         """Lead from the log end on, or apply a newer state of the present epoch."""
@@ -301,11 +305,9 @@ class Replica:
 
     def upper_bound(self, isolation: FetchIsolation) -> int:
         """The first offset that a reader with this isolation must not see."""
-        if isolation is FetchIsolation.LOG_END:
+        if isolation is _LOG_END:
             return self.log_end_offset
-        if isolation is FetchIsolation.READ_COMMITTED:
-            return self.last_stable_offset
-        return self.high_watermark
+        return self.last_stable_offset if isolation is _READ_COMMITTED else self.high_watermark
 
     def check_offsets_known(self) -> ErrorCode:
         """Whether ListOffsets may answer clients; a new leader's watermark may still lag.
@@ -321,7 +323,6 @@ class Replica:
         fetch_offset: int,
         current_leader_epoch: int,
         last_fetched_epoch: int = NO_EPOCH,
-        *,
         require_leader: bool = True,
     ) -> FetchVerdict:
         """Whether a fetcher whose log or position ends at that offset may read from it.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.replica.watermark import last_stable_offset
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -58,7 +57,8 @@ class PartitionTransactions:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Where read_committed readers stop, for that high watermark."""
-        return last_stable_offset(high_watermark, self._first_unstable)
+        unstable = self._first_unstable
+        return high_watermark if unstable is None else min(high_watermark, unstable)
 
     def begin(self, producer_id: int, first_offset: int) -> None:
         """The producer has written its first batch of a transaction."""

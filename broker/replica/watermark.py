@@ -42,10 +42,3 @@ def clamped_watermark(known: int, log_start_offset: int, log_end_offset: int) ->
     """The high watermark to begin with after a start, or after the log was cut."""
     assert log_start_offset <= log_end_offset
     return min(max(known, log_start_offset), log_end_offset)
-
-
-def last_stable_offset(high_watermark: int, first_unstable_offset: int | None) -> int:
-    """Where read_committed readers stop: at the first undecided transaction."""
-    if first_unstable_offset is None:
-        return high_watermark
-    return min(high_watermark, first_unstable_offset)

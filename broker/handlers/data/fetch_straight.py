@@ -1,13 +1,17 @@
-"""The shorter way of a consumer that asks one partition for what is there.
+"""Fetch requests that the lean codec reads: one partition, for a consumer without a session.
 
-It knows success only: on anything else it leaves the request to ``fetch.handle``. HOT.
+They take the steps of ``fetch.handle``: authorizer, judging the position, reading, the question
+whether to wait, the test for cold pages (partitions/reading.py). What is lean is the request, read
+without objects, and the answer with records, written without objects. All other answers are left
+to ``fetch.handle``, which repeats the steps: a fetch changes nothing until it is answered or
+parked. HOT.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.partitions.reading import read_plain
+from ottla.broker.partitions.reading import read_at_once
 from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.straight_fetch import (
     FETCH_VERSIONS,
@@ -23,14 +27,14 @@ if TYPE_CHECKING:
     from ottla.broker.handlers.services import Services, Straight
 
 _READ_COMMITTED = 1
-_ISOLATION_LEVELS = (0, 1)
+_ISOLATION_LEVELS = (0, _READ_COMMITTED)
 _READ = Operation.READ
 _TOPIC = AclResourceType.TOPIC
 _TOPIC_ID_VERSION = 13
 
 
 def straight(version: int) -> Straight | None:
-    """The shorter way for requests of that version."""
+    """What serves the requests of that version that the lean codec reads; None if it reads none."""
     if version not in FETCH_VERSIONS:
         return None
     read, answer, end = fetch_reader(version), fetch_answer(version), answer_end(version)
@@ -42,10 +46,8 @@ def straight(version: int) -> Straight | None:
         asked = read(frame, body)
         if asked is None:
             return None
-        wait_ms, min_bytes, max_bytes, isolation, named, index, epoch, offset, has_rack, again = (
-            asked
-        )
-        if isolation not in _ISOLATION_LEVELS or (has_rack and services.reads.sends_to_racks):
+        wait_ms, min_bytes, max_bytes, level, named, index, epoch, offset, has_rack, again = asked
+        if level not in _ISOLATION_LEVELS or (has_rack and services.reads.sends_to_racks):
             return None
         topic: str | None = services.metadata.topic_name(named) if by_id else named
         if topic is None:
@@ -55,16 +57,17 @@ def straight(version: int) -> Straight | None:
             return None
         if by_id and partition.log.topic_id != named:
             return None
-        max_bytes = min(max_bytes, services.reads.fetch_max_bytes)
-        committed = isolation == _READ_COMMITTED
-        found = read_plain(partition, offset, max_bytes, epoch, read_committed=committed)
+        committed = level == _READ_COMMITTED
+        limits = min(max_bytes, services.reads.fetch_max_bytes), min_bytes, wait_ms
+        found = read_at_once(partition, offset, epoch, committed, limits)
         if found is None:
             return None
-        region, offsets = found
-        if region.size_bytes < min_bytes and wait_ms > 0:
-            return None
-        partition.traffic.fetched_bytes += region.size_bytes
-        out = answer(correlation_id, again, index, offsets, region.size_bytes)
+        _, watermark, stable_offset, log_start, region, _, _ = found
+        assert region is not None, "it is read at once only where there are records"
+        size_bytes = region.size_bytes
+        partition.traffic.fetched_bytes += size_bytes
+        offsets = watermark, stable_offset, log_start, committed
+        out = answer(correlation_id, again, index, offsets, size_bytes)
         return (out, region, end) if end else (out, region)
 
     return fetch

@@ -157,8 +157,8 @@ MUTANTS = (
     Mutant(
         "read-goes-past-its-bound",
         "broker/log/partition_log.py",
-        "        upper_bound_offset = min(upper_bound_offset, self.log_end_offset)\n",
-        "        upper_bound_offset = self.log_end_offset\n",
+        "        if upper_bound_offset > self.log_end_offset:\n",
+        "        if upper_bound_offset != self.log_end_offset:\n",
         "A read ends before the bound that its caller gives.",
         ("tests/broker/log/test_read.py",),
     ),

@@ -302,11 +302,11 @@ MUTANTS = (
         ("tests/broker/cleaner/test_cleaning_races.py", "tests/broker/cleaner/test_cleaner.py"),
     ),
     Mutant(
-        "short-fetch-reads-to-the-log-end",
-        "broker/partitions/reading.py",
-        "        bound = high_watermark\n    elif log.has_aborted:\n",
-        "        bound = log.log_end_offset\n    elif log.has_aborted:\n",
-        "The short fetch path shows consumers nothing above the high watermark.",
+        "consumers-read-to-the-log-end",
+        "broker/replica/partition.py",
+        "self.last_stable_offset if isolation is _READ_COMMITTED else self.high_watermark\n",
+        "self.last_stable_offset if isolation is _READ_COMMITTED else self.log_end_offset\n",
+        "Consumers see nothing above the high watermark.",
         ("tests/broker/following/test_replication.py", "tests/broker/handlers/data/test_fetch.py"),
     ),
     Mutant(
@@ -318,11 +318,11 @@ MUTANTS = (
         ("tests/broker/handlers/data/test_fetch.py",),
     ),
     Mutant(
-        "short-fetch-of-aborted-records",
+        "lean-fetch-of-aborted-records",
         "broker/partitions/reading.py",
-        "    elif log.has_aborted:\n        return None\n",
-        "",
-        "The short fetch path leaves it to the long one to name aborted transactions.",
+        "region is None or aborted or",
+        "region is None or",
+        "The lean codec leaves it to the compiled one to name aborted transactions.",
         (
             "tests/broker/handlers/transactions/test_transactional_produce.py",
             "tests/broker/handlers/transactions/test_transactions.py",
@@ -330,12 +330,11 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "short-fetch-waits-for-the-disk",
+        "lean-fetch-waits-for-the-disk",
         "broker/partitions/reading.py",
-        "    if is_old and not region.file.is_resident(region.position, region.size_bytes):\n"
-        "        return None\n    return region, (",
-        "    return region, (",
-        "The short fetch path leaves cold reads to a worker.",
+        " or aborted or (is_old and is_cold(region)):\n",
+        " or aborted:\n",
+        "A fetch that the lean codec reads leaves cold pages to a worker.",
         ("tests/broker/handlers/data/test_straight_refusals.py",),
     ),
     Mutant(
