@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.testing.handles import BrokerHandle, Injected
     from ottla.broker.testing.members import ClusterError
     from ottla.client.admin import Admin
+    from ottla.client.administration.acl import Acl
     from ottla.client.administration.placements import ElectionType
     from ottla.client.administration.topic_requests import NewTopic
     from ottla.client.cluster.config_requests import ConfigChange, ResourceType
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbortRequired",
+    "Acl",
     "Admin",
     "AnswerTooLarge",
     "BatchDelivery",
@@ -148,6 +150,7 @@ __all__ = [
 
 _PLACES = {
     "AbortRequired": "client.process.errors",
+    "Acl": "client.administration.acl",
     "Admin": "client.admin",
     "AnswerTooLarge": "wire.errors",
     "BatchDelivery": "client.records.delivery",

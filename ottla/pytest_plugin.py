@@ -19,9 +19,11 @@ import ottla
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from ottla.broker.testing.cluster import Cluster
+    from ottla.client.administration.acl import Acl
+    from ottla.protocol.acls import AclRule
 
 CLUSTER_MODULE = "ottla.broker.testing.cluster"
 CLUSTER_BROKERS = 3
@@ -73,6 +75,9 @@ def cluster_fixture(
     settings: Mapping[str, object] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     subprocess: bool | None = None,
+    security: str | None = None,
+    users: Mapping[str, str] | None = None,
+    acls: Sequence[Acl | AclRule] | None = None,
 ) -> Any:
     """Create a fixture that is a running cluster.
 
@@ -85,6 +90,9 @@ def cluster_fixture(
         data_dir: As for ``ottla.Cluster``; None (default) keeps all data in memory.
         subprocess: Whether each broker runs in its own process; None (default) for
             ``--ottla-subprocess``.
+        security: As for ``ottla.Cluster``; None (default) for plaintext.
+        users: As for ``ottla.Cluster``: passwords by names; none by default.
+        acls: As for ``ottla.Cluster``: what users may do; None (default) for everything.
 
     Returns:
         The fixture, whose value is an ``ottla.Cluster``.
@@ -110,6 +118,9 @@ def cluster_fixture(
             settings={**_settings(config), **(settings or {})},
             data_dir=data_dir,
             subprocess=in_processes,
+            security=security,
+            users=users,
+            acls=acls,
         )
         running = config.stash.setdefault(_RUNNING, {})
         name = str(request.fixturename)
@@ -173,11 +184,11 @@ ottla_topic = topic_fixture()
 
 @pytest.fixture
 def ottla_client_config(request: pytest.FixtureRequest) -> dict[str, str]:
-    """The settings for confluent-kafka's clients: addresses, and a group that no other test
+    """The settings for confluent-kafka's clients: how to connect, and a group that no other test
     uses."""
     cluster = request.getfixturevalue(_cluster_of(request))
     return {
-        "bootstrap.servers": cluster.bootstrap_servers,
+        **cluster.client_settings("confluent"),
         "group.id": f"{_readable(request.node.name)}-{uuid.uuid4().hex[:8]}",
         "auto.offset.reset": "earliest",
     }

@@ -15,25 +15,29 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from ottla.broker.server.stores import FIRST_BROKER_ID
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealDisk, RealOffload
+from ottla.broker.testing import connecting
+from ottla.broker.testing.access import Access
 from ottla.broker.testing.faults import Faults
 from ottla.broker.testing.handles import BrokerHandle, Brokers, Injected
 from ottla.broker.testing.log_tail import LogTail
 from ottla.broker.testing.members import ClusterError, Members
 from ottla.broker.testing.questions import leader_of, wait_for_topic
 from ottla.broker.testing.seat import Seat
-from ottla.broker.testing.seatlike import BROKERS, CLIENTS, SeatPlan
+from ottla.broker.testing.seatlike import CLIENTS, SeatPlan
 from ottla.broker.testing.troubles import Troubles
 from ottla.client.process.loop_thread import LoopThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from types import ModuleType, TracebackType
 
     from ottla.broker.testing.members import ProcessState
     from ottla.broker.testing.remote_seat import RemoteSeat
     from ottla.broker.testing.seatlike import Notices, Seatlike
     from ottla.broker.testing.security import ClusterSecurity
+    from ottla.client.administration.acl import Acl
     from ottla.coordinator.store.store import Store
+    from ottla.protocol.acls import AclRule
     from ottla.protocol.ports import Disk, Offload
 
 Result = TypeVar("Result")
@@ -60,10 +64,6 @@ OWN_SETTINGS = frozenset(
     }
 )
 TEMPORARY = "temporary"
-# Whose names ``client_settings`` knows; the last two take them as keywords.
-LIBRARIES = ("ottla", "java", "confluent", "kafka-python", "aiokafka")
-BY_KEYWORDS = LIBRARIES[-2:]
-SECURITY = (None, "ssl", "mtls")
 
 
 class Cluster:
@@ -78,7 +78,12 @@ class Cluster:
         settings: Settings of all brokers by Kafka's names; none by default.
         subprocess: Whether each broker runs in its own process; False by default.
         security: None (default) for plaintext; ``"ssl"`` for listeners that encrypt, with
-            certificates of the cluster's own; ``"mtls"`` if clients show certificates, too.
+            certificates of the cluster's own; ``"mtls"`` if clients show certificates, too;
+            ``"sasl_ssl"`` and ``"sasl_plaintext"`` if clients log in with SCRAM. The user
+            ``admin`` is always there and may do everything.
+        users: The passwords of the other users, by their names; none by default.
+        acls: What the users may do, as ``ottla.Acl`` or ``AclRule``: everything else is refused.
+            None (default) lets each user do everything.
 
     Raises:
         ClusterError: A cluster like this cannot be started.
@@ -97,6 +102,8 @@ class Cluster:
         settings: Mapping[str, object] | None = None,
         subprocess: bool = False,
         security: str | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Sequence[Acl | AclRule] | None = None,
     ) -> None:
         """Check the arguments; ``start`` starts the brokers."""
         if type(brokers) is not int or brokers < 1:
@@ -106,8 +113,7 @@ class Cluster:
         own = {name: _text(value) for name, value in (settings or {}).items()}
         for name in sorted(OWN_SETTINGS & own.keys()):
             raise ClusterError(f"{name} is the cluster's own business: leave it out")
-        if security not in SECURITY:
-            raise ClusterError(f"security is 'ssl', 'mtls' or None, not {security!r}")
+        self._rules = connecting.checked_rules(security, users or {}, acls)
         if subprocess and sys.platform == "win32":
             raise ClusterError("brokers in processes of their own need signals: not on Windows")
         self._count = brokers
@@ -115,6 +121,7 @@ class Cluster:
         self.settings = {**SETTINGS, "default.replication.factor": str(self._replicas), **own}
         self._data_dir = TEMPORARY if subprocess and data_dir is None else data_dir
         self._is_subprocess = subprocess
+        self._users = dict(users or {})
         self._security_kind = security
         self._security: ClusterSecurity | None = None
         self._temporary: str | None = None
@@ -194,21 +201,21 @@ class Cluster:
         """The addresses of all brokers, dead ones included, as clients take them."""
         return ",".join(self.address_of(broker_id) for broker_id in self.brokers)
 
-    def client_settings(self, library: str = "ottla") -> dict[str, object]:
+    def client_settings(self, library: str = "ottla", user: str | None = None) -> dict[str, object]:
         """Return the addresses and what a client needs to connect to them.
 
         Args:
             library: Whose names: ``"ottla"`` (default) and ``"java"`` for Kafka's own,
-                ``"confluent"`` for librdkafka's, ``"kafka-python"`` and ``"aiokafka"`` for
-                keyword arguments.
+                ``"confluent"`` or ``"librdkafka"`` for librdkafka's, ``"kafka-python"`` and
+                ``"aiokafka"`` for keyword arguments, ``"kafkajs"`` for its constructor,
+                ``"franz-go"`` and ``"sarama"`` for a program that reads them as JSON.
+            user: Who logs in, where clients have to; None (default) for ``admin``, who may do
+                everything.
 
         Raises:
-            ClusterError: There is no such library, or the cluster does not run.
+            ClusterError: There is no such library or user, or the cluster does not run.
         """
-        if library not in LIBRARIES:
-            raise ClusterError(f"library is one of {', '.join(LIBRARIES)}, not {library!r}")
-        name = "bootstrap_servers" if library in BY_KEYWORDS else "bootstrap.servers"
-        return {name: self.bootstrap_servers, **_of_client(self._security, library)}
+        return connecting.client_settings(self._security, library, self.bootstrap_servers, user)
 
     @property
     def faults(self) -> Faults:
@@ -244,8 +251,7 @@ class Cluster:
         """
         self._call(
             lambda: _topics().create_topic(
-                self._inner_servers(),
-                _of_client(self._security, "ottla"),
+                *self._inner_client(),
                 name,
                 (partitions, replication_factor or self._replicas),
                 {key: _text(value) for key, value in (configs or {}).items()},
@@ -317,13 +323,8 @@ class Cluster:
         if error is not None and self.injected and self._members is not None:
             error.add_note(self.report())
 
-    def _inner_servers(self) -> str:
-        """The inter-broker addresses, where request faults and client partitions do not apply."""
-        members = self._running().running
-        if not members:
-            raise ClusterError("no broker is running: restart one first")
-        member = self._running().member
-        return ",".join(str(member(node_id).addresses[BROKERS]) for node_id in members)
+    def _inner_client(self) -> tuple[str, dict[str, object]]:
+        return connecting.inner_client(self._security, self._running())
 
     def _running(self) -> Members:
         if self._members is None:
@@ -369,27 +370,17 @@ class Cluster:
     async def _start(self) -> None:
         self._offload = RealOffload()
         if self._security_kind is not None:
-            self._security = _load_security()(self._security_kind)
+            self._security = connecting.load_security().ClusterSecurity(
+                self._security_kind, self._users, has_rules=self._rules is not None
+            )
         if self._data_dir == TEMPORARY:
             self._temporary = _temporary().make_directory()
         directory = self.data_dir
         make_disk: Callable[[Offload], Disk] = RealDisk
         if directory is None:
             directory, make_disk = "/data", _same(MemoryDisk())
-        ports, settings, protocol = {CLIENTS: 0, BROKERS: 0}, self.settings, "PLAINTEXT"
-        if self._security is not None:
-            settings, protocol = {**self._security.broker_settings(), **settings}, "SSL"
-        plans = {
-            node_id: SeatPlan(
-                node_id,
-                self._count,
-                settings,
-                ports,
-                f"{directory}/{node_id}",
-                security_protocol=protocol,
-            )
-            for node_id in self.brokers
-        }
+        security = self._security
+        plans = connecting.seat_plans(self.brokers, self.settings, directory, security)
 
         def make_seat(plan: SeatPlan, store: Store, notices: Notices) -> Seatlike:
             if self._is_subprocess:
@@ -398,15 +389,25 @@ class Cluster:
 
         members = Members(plans, make_seat, self._note)
         try:
-            await members.start(make_disk(self._offload), directory)
+            first_users = security.first_users() if security is not None else ()
+            await members.start(make_disk(self._offload), directory, first_users)
         except BlockingIOError:
             raise ClusterError(f"{directory} is in use by another cluster") from None
         if self._count > 1:
-            members.before_loss = lambda: _topics().make_internal_topics(
-                self._inner_servers(), _of_client(self._security, "ottla")
-            )
+            members.before_loss = lambda: _topics().make_internal_topics(*self._inner_client())
         self._members = members
-        self._faults = Faults(members, Troubles(members), self._do)
+        access = Access(
+            members,
+            security,
+            lambda: _topics().open_admin(*self._inner_client()),
+            self._rules or (),
+        )
+        try:
+            await access.add_rules(self._rules or ())
+        except BaseException:
+            await members.stop()
+            raise
+        self._faults = Faults(members, Troubles(members), access, self._do)
 
     async def _stop(self) -> None:
         if self._members is not None:
@@ -448,17 +449,6 @@ def _load_remote_seat() -> type[RemoteSeat]:
     from ottla.broker.testing.remote_seat import RemoteSeat
 
     return RemoteSeat
-
-
-def _load_security() -> type[ClusterSecurity]:
-    """Called by clusters that encrypt."""
-    from ottla.broker.testing.security import ClusterSecurity
-
-    return ClusterSecurity
-
-
-def _of_client(security: ClusterSecurity | None, library: str) -> dict[str, object]:
-    return {} if security is None else security.of_client(library)
 
 
 def _same(disk: Disk) -> Callable[[Offload], Disk]:

@@ -10,32 +10,31 @@ import math
 from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from ottla.broker.testing.access_faults import AccessFaults
 from ottla.broker.testing.members import ClusterError
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
+    from ottla.broker.testing.access import Access
+    from ottla.broker.testing.access_faults import Do
     from ottla.broker.testing.members import Members
     from ottla.broker.testing.troubles import Troubles
 
 Side: TypeAlias = "Collection[int | Literal['clients']]"
 """One side of a partition: brokers by their numbers, and ``"clients"`` for all clients."""
-Do: TypeAlias = "Callable[[str, Callable[[], Coroutine[object, object, None]]], None]"
 
 
-class Faults:
+class Faults(AccessFaults):
     """Injects faults into a cluster; works for brokers in threads and in processes.
 
     Brokers are numbered from 1. A fault without a count lasts until it is undone: ``resume``,
     ``heal``, ``mend_disk``, ``restart``, or ``clear`` for all of them. Every method raises
     ClusterError with a sentence if the broker's state does not allow the fault."""
 
-    def __init__(self, members: Members, troubles: Troubles, do: Do) -> None:
-        self._members = members
+    def __init__(self, members: Members, troubles: Troubles, access: Access, do: Do) -> None:
+        super().__init__(members, access, do)
         self._troubles = troubles
-        self._do = do
 
     def kill(self, broker: int) -> None:
         """End the broker as ``kill -9`` does.
@@ -212,7 +211,8 @@ class Faults:
         self._do(f"advance({ms})", lambda: self._troubles.advance(ms))
 
     def clear(self) -> None:
-        """Undo all lasting faults: heal, resume, mend every disk, drop pending request faults.
+        """Undo all lasting faults: heal, resume, mend every disk, drop pending request faults,
+        renew certificates, restore users and access rules.
 
         Dead brokers stay dead."""
         self._do("clear()", self._clear)
@@ -225,6 +225,7 @@ class Faults:
         await self._troubles.forget_faults()
         for node_id in self._members.members:
             await self._troubles.mend_disk(node_id)
+        await self._access.clear()
 
 
 def _is_side(side: object) -> bool:

@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.log.storage.names import METADATA_STORE
+from ottla.broker.membership.store_layout import found_cluster
+from ottla.broker.server.first_users import write_user
 from ottla.broker.testing.movable_clock import MovableClock
 from ottla.broker.testing.seatlike import DiskCondition
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import SESSION_TIMEOUT_MS
 from ottla.protocol.data_classes import dataclass
+from ottla.protocol.sasl.scram_record import SALT_BYTES
 from ottla.wire.clock import RealClock
+from ottla.wire.real import RealRandom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
+    from ottla.broker.server.first_users import FirstUser
     from ottla.broker.testing.seatlike import Notices, Seatlike, SeatPlan
     from ottla.coordinator.store.embedded import EmbeddedSession
     from ottla.coordinator.store.store import Store
@@ -143,14 +148,19 @@ class Members:
 
     # ---- all of them ----
 
-    async def start(self, disk: Disk, directory: str) -> None:
-        """Return when every broker serves and knows all of them. Raises CannotStart."""
+    async def start(
+        self, disk: Disk, directory: str, first_users: Sequence[FirstUser] = ()
+    ) -> None:
+        """Return when every broker serves and knows all of them. The users are there before the
+        first broker logs in. Raises CannotStart."""
         disk.make_directory(directory)
         store = self._store = await EmbeddedStore.open(
             disk, self.clock, self._tasks.spawn, f"{directory}/{METADATA_STORE}"
         )
         self._sessions = {node_id: OwnSessions(store) for node_id in self.members}
         try:
+            if first_users:
+                await _write_users(store, first_users)
             await all_of(self._start_one(member) for member in self.members.values())
             all_ids = frozenset(self.members)
             await all_of(seat.wait_for_brokers(all_ids) for seat in self.seats.values())
@@ -273,6 +283,15 @@ class Members:
         if member.silence is not None:
             member.silence.cancel()
             member.silence = None
+
+
+async def _write_users(store: EmbeddedStore, users: Sequence[FirstUser]) -> None:
+    """In place of those of an earlier cluster on the same directory."""
+    session, random = await store.connect(), RealRandom()
+    await found_cluster(session, random)
+    for user in users:
+        await write_user(session, user, random.token(SALT_BYTES), only_new=False)
+    await session.close()
 
 
 async def all_of(works: Iterable[Coroutine[object, object, object]]) -> None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from ottla.broker.server.broker import READY_TIMEOUT_MS, CannotStart
 from ottla.broker.testing.members import ClusterError, ProcessState
+from ottla.broker.testing.seatlike import AccessState
+from ottla.coordinator.metadata.image import Entity
+from ottla.coordinator.store.entities import USERS, quoted
+from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
+    from ottla.broker.server.broker import Broker
     from ottla.broker.testing.members import Members
 
 TOPIC_TIMEOUT_MS = 10_000.0
@@ -48,3 +54,44 @@ async def leader_of(members: Members, topic: str, partition: int) -> int:
             raise ClusterError(f"no broker has heard of {topic}-{partition}")
         await asyncio.sleep(ATTEMPT_PAUSE_S)
     raise ClusterError(f"the brokers do not agree who leads {topic}-{partition}: {leaders}")
+
+
+class Answers:
+    """The questions of ``Seatlike``, to a broker in this process."""
+
+    @property
+    def broker(self) -> Broker:
+        """The broker, once it is started."""
+        raise NotImplementedError
+
+    async def wait_for_brokers(self, node_ids: frozenset[int]) -> None:
+        metadata = self.broker.metadata
+        if not await metadata.wait_for(
+            lambda image: node_ids <= image.brokers.keys(), READY_TIMEOUT_MS
+        ):
+            raise CannotStart("the brokers have not found each other within a minute")
+
+    async def leaders(self, topic: str) -> dict[int, int]:
+        view = self.broker.metadata.image.topics.get(topic)
+        if view is None:
+            return {}
+        return {index: state.leader for index, state in view.partitions.items()}
+
+    async def reload_certificates(self) -> None:
+        self.broker.parts.tls.refresh()
+
+    async def access_state(self, user: str | None) -> AccessState:
+        configs = self.broker.metadata.image.configs
+        texts = {} if user is None else configs.get(Entity(USERS, quoted(user)), {})
+        credentials = tuple(texts[name] for name in SCRAM_MECHANISMS if name in texts)
+        acls = self.broker.parts.authorization.acls
+        return AccessState(credentials, frozenset(acls.index.rules() if acls is not None else ()))
+
+    async def wait_for_topic(self, topic: str, partitions: int, timeout_ms: float) -> bool:
+        metadata = self.broker.metadata
+        return await metadata.wait_for(
+            lambda _image: all(
+                metadata.leader_of(topic, index)[0] >= 0 for index in range(partitions)
+            ),
+            timeout_ms,
+        )

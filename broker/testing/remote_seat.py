@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ottla.broker.testing.faulty_requests import RequestFault
-    from ottla.broker.testing.seatlike import Notices, SeatPlan
+    from ottla.broker.testing.seatlike import AccessState, Notices, SeatPlan
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Address
 
@@ -107,6 +107,13 @@ class RemoteSeat:
 
     async def leaders(self, topic: str) -> dict[int, int]:
         found: dict[int, int] = await self._wire.call("leaders", topic)
+        return found
+
+    async def reload_certificates(self) -> None:
+        await self._tell("reload_certificates")
+
+    async def access_state(self, user: str | None) -> AccessState:
+        found: AccessState = await self._wire.call("access_state", user)
         return found
 
     async def wait_for_topic(self, topic: str, partitions: int, timeout_ms: float) -> bool:

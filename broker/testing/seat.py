@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.server.broker import READY_TIMEOUT_MS, Broker, CannotStart
+from ottla.broker.server.broker import Broker
 from ottla.broker.server.log_names import as_broker
 from ottla.broker.system.real_disk import RealOffload, RealProcess
 from ottla.broker.testing.faulty_disk import WAITS, DiskFault, FaultPlan, FaultyDisk
@@ -17,6 +17,7 @@ from ottla.broker.testing.faulty_net import FaultyNet
 from ottla.broker.testing.faulty_requests import FaultyRequests
 from ottla.broker.testing.gated_store import GatedStore
 from ottla.broker.testing.movable_clock import MovableClock
+from ottla.broker.testing.questions import Answers
 from ottla.broker.testing.seatlike import CLIENTS, DiskCondition
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ports import Ports
@@ -52,7 +53,7 @@ class PatientOffload:
         return await self._below.run(function, *arguments)
 
 
-class Seat:
+class Seat(Answers):
     """``Seatlike`` in this process. Made for one life of the broker; the next has a new one."""
 
     def __init__(
@@ -169,28 +170,6 @@ class Seat:
     async def move_clock(self, ms: float, step_ms: int) -> None:
         self.clock.jump(step_ms)
         self.clock.advance(ms)
-
-    async def wait_for_brokers(self, node_ids: frozenset[int]) -> None:
-        metadata = self.broker.metadata
-        if not await metadata.wait_for(
-            lambda image: node_ids <= image.brokers.keys(), READY_TIMEOUT_MS
-        ):
-            raise CannotStart("the brokers have not found each other within a minute")
-
-    async def leaders(self, topic: str) -> dict[int, int]:
-        view = self.broker.metadata.image.topics.get(topic)
-        if view is None:
-            return {}
-        return {index: state.leader for index, state in view.partitions.items()}
-
-    async def wait_for_topic(self, topic: str, partitions: int, timeout_ms: float) -> bool:
-        metadata = self.broker.metadata
-        return await metadata.wait_for(
-            lambda _image: all(
-                metadata.leader_of(topic, index)[0] >= 0 for index in range(partitions)
-            ),
-            timeout_ms,
-        )
 
     def _faulty_requests(self) -> FaultyRequests:
         if self._requests is None:

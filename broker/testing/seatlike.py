@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.testing.faulty_requests import RequestFault
     from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.protocol.acls import AclRule
     from ottla.protocol.ports import Address
 
 CLIENTS = "PLAINTEXT"
@@ -47,6 +48,13 @@ class SeatPlan(NamedTuple):
             "inter.broker.listener.name": BROKERS,
         }
         return for_embedded_store(parse_broker_config(settings).config, self.brokers)
+
+
+class AccessState(NamedTuple):
+    """What a broker knows of a user's credentials, as texts, and of the access rules."""
+
+    credentials: tuple[str, ...]
+    rules: frozenset[AclRule]
 
 
 class DiskCondition(NamedTuple):
@@ -102,6 +110,12 @@ class Seatlike(Protocol):
 
     async def leaders(self, topic: str) -> dict[int, int]:
         """The leader of each partition, as this broker believes; -1 without a leader."""
+
+    async def reload_certificates(self) -> None:
+        """New connections are made with what the files hold now."""
+
+    async def access_state(self, user: str | None) -> AccessState:
+        """What this broker knows of that user, and of the access rules."""
 
     async def wait_for_topic(self, topic: str, partitions: int, timeout_ms: float) -> bool:
         """Whether this broker knows a leader of each partition before the time is up."""

@@ -1,102 +1,198 @@
-"""Encryption of a cluster for tests: an authority and certificates of its own.
+"""Encryption and logins of a cluster for tests: an authority, certificates and users of its own.
 
 Files, because clients of every kind read them; they are deleted with the cluster.
 """
 
 from __future__ import annotations
 
-import ssl
+import secrets
 from typing import TYPE_CHECKING
 
-from ottla.broker.security.certificates import Authority, CryptographyMissing, Wish
+from ottla.broker.cli.secure_files import ADMIN, BROKER, MECHANISM, jaas_of
+from ottla.broker.security.certificates import Authority, CryptographyMissing, Issued, Wish
+from ottla.broker.server.first_users import FirstUser
 from ottla.broker.system.temporary import make_directory, remove_directory
 from ottla.broker.testing.members import ClusterError
+from ottla.broker.testing.seatlike import BROKERS
+from ottla.client.settings.library_names import ClientLogin, Needs, settings_of
+from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
+from ottla.protocol.sasl.user_names import name_problem
+from ottla.protocol.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 CLIENT = "CN=client,O=Ottla tests"
+PROTOCOLS = {
+    "ssl": "SSL",
+    "mtls": "SSL",
+    "sasl_ssl": "SASL_SSL",
+    "sasl_plaintext": "SASL_PLAINTEXT",
+}
+_DAYS = 90
+_PASSWORD_BYTES = 16
 
 
 class ClusterSecurity:
-    """``ssl``: the brokers show certificates; ``mtls``: clients have to, too.
+    """The files and users of one cluster.
 
-    Raises ClusterError."""
+    ``ssl``: the brokers show certificates; ``mtls``: clients have to, too; ``sasl_ssl`` and
+    ``sasl_plaintext``: clients log in, as one of the users or as the super user ``admin``. Raises
+    ClusterError."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, users: Mapping[str, str], *, has_rules: bool) -> None:
+        self.protocol = PROTOCOLS[kind]
         self._is_mutual = kind == "mtls"
-        try:
-            authority = Authority("Ottla test CA", days=90)
-        except CryptographyMissing as error:
-            raise ClusterError(str(error)) from None
+        self._has_rules = has_rules
+        self._authority: Authority | None = None
+        # The passwords in force; of a deleted user the last one.
+        self.passwords = dict(users)
         self.directory = make_directory()
-        broker = authority.issue(Wish("CN=broker,O=Ottla tests", LOCAL, is_both=True, days=90))
-        client = authority.issue(Wish(CLIENT, days=90))
-        self._trust = self._write("ca.pem", authority.certificate)
-        self._broker = self._write("broker.pem", broker.both)
-        self._client = self._write("client.pem", client.both)
-        self._certificate = self._write("client.crt", client.certificate)
-        self._key = self._write("client.key", client.key)
+        try:
+            if self.is_encrypted:
+                self._make_certificates()
+        except CryptographyMissing as error:
+            self.remove()
+            raise ClusterError(str(error)) from None
+        if self.has_logins:
+            for name in (ADMIN, BROKER):
+                self.passwords[name] = secrets.token_urlsafe(_PASSWORD_BYTES)
 
-    def _write(self, name: str, content: str) -> str:
-        path = f"{self.directory}/{name}"
-        with open(path, "w", encoding="ascii") as file:
-            file.write(content)
-        return path
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether its listeners encrypt."""
+        return self.protocol.endswith("SSL")
 
-    def broker_settings(self) -> dict[str, str]:
-        """What each broker is started with besides its listeners."""
-        return {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": self._broker,
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": self._trust,
-            "ssl.client.auth": "required" if self._is_mutual else "none",
-        }
+    @property
+    def has_logins(self) -> bool:
+        """Whether its clients log in."""
+        return self.protocol.startswith("SASL")
 
-    def of_client(self, library: str) -> dict[str, object]:
-        """The settings that a client of that library needs."""
-        makers: dict[str, Callable[[], dict[str, object]]] = {
-            "aiokafka": self._of_aiokafka,
-            "confluent": self._of_confluent,
-            "java": self._of_java,
-            "kafka-python": self._of_kafka_python,
-            "ottla": self._of_java,
-        }
-        return makers[library]()
+    def first_users(self) -> list[FirstUser]:
+        """The users that are there before the first broker."""
+        return [
+            FirstUser(name, mechanism, Secret(password))
+            for name, password in self.passwords.items()
+            for mechanism in SCRAM_MECHANISMS.values()
+        ]
 
-    def _of_java(self) -> dict[str, object]:
-        own = {"ssl.keystore.type": "PEM", "ssl.keystore.location": self._client}
-        return {
-            "security.protocol": "SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": self._trust,
-            **(own if self._is_mutual else {}),
-        }
+    def broker_settings(self, node_id: int) -> dict[str, str]:
+        """What that broker is started with besides its listeners."""
+        settings: dict[str, str] = {}
+        if self.is_encrypted:
+            settings = {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": self._path(f"broker-{node_id}.pem"),
+                f"listener.name.{BROKERS.lower()}.ssl.keystore.location": self._path("broker.pem"),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": self._path("ca.pem"),
+                "ssl.client.auth": "required" if self._is_mutual else "none",
+            }
+            self._write_broker(node_id, _DAYS)
+        if self.has_logins:
+            settings["sasl.enabled.mechanisms"] = ",".join(SCRAM_MECHANISMS)
+            settings["sasl.mechanism.inter.broker.protocol"] = MECHANISM
+            settings["sasl.jaas.config"] = jaas_of(BROKER, self.passwords[BROKER])
+        if self._has_rules:
+            authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+            settings["authorizer.class.name"] = authorizer
+            settings["super.users"] = f"User:{ADMIN};User:{BROKER}"
+        return settings
 
-    def _of_confluent(self) -> dict[str, object]:
-        own = {"ssl.certificate.location": self._certificate, "ssl.key.location": self._key}
-        return {
-            "security.protocol": "SSL",
-            "ssl.ca.location": self._trust,
-            **(own if self._is_mutual else {}),
-        }
+    def of_client(self, library: str, servers: str, user: str | None = None) -> dict[str, object]:
+        """The addresses and what a client of that library needs. Raises ClusterError."""
+        login = None
+        if self.has_logins:
+            name = ADMIN if user is None else user
+            if name not in self.passwords:
+                known = ", ".join(sorted(self.passwords.keys() - {BROKER}))
+                raise ClusterError(f"the cluster has no user {name!r}, only {known}")
+            login = ClientLogin(MECHANISM, name, self.passwords[name])
+        elif user is not None:
+            raise ClusterError(
+                "only a cluster with security='sasl_ssl' or 'sasl_plaintext' has users"
+            )
+        needs = Needs(
+            servers,
+            self.protocol,
+            trust=self._path("ca.pem") if self.is_encrypted else None,
+            store=self._path("client.pem") if self._is_mutual else None,
+            certificate=self._path("client.crt") if self._is_mutual else None,
+            key=self._path("client.key") if self._is_mutual else None,
+            login=login,
+        )
+        return settings_of(library, needs)
 
-    def _of_kafka_python(self) -> dict[str, object]:
-        own = {"ssl_certfile": self._certificate, "ssl_keyfile": self._key}
-        return {
-            "security_protocol": "SSL",
-            "ssl_cafile": self._trust,
-            **(own if self._is_mutual else {}),
-        }
+    # ---- certificates that end ----
 
-    def _of_aiokafka(self) -> dict[str, object]:
-        context = ssl.create_default_context(cafile=self._trust)
+    def expire_broker(self, node_id: int) -> None:
+        """Give the broker a certificate for clients that has expired."""
+        self._write_broker(node_id, -1)
+
+    def renew(self, node_ids: tuple[int, ...]) -> None:
+        """Give brokers and clients good certificates again."""
+        for node_id in node_ids:
+            self._write_broker(node_id, _DAYS)
         if self._is_mutual:
-            context.load_cert_chain(self._client)
-        return {"security_protocol": "SSL", "ssl_context": context}
+            self._write_client(_DAYS)
+
+    def expire_client(self) -> None:
+        """Put a certificate that has expired into the clients' files. Raises ClusterError."""
+        if not self._is_mutual:
+            raise ClusterError("clients show certificates with security='mtls' only")
+        self._write_client(-1)
+
+    # ---- files ----
+
+    def _make_certificates(self) -> None:
+        self._authority = Authority("Ottla test CA", days=_DAYS)
+        self._write("ca.pem", self._authority.certificate)
+        self._write("broker.pem", self._issue("CN=broker,O=Ottla tests", _DAYS).both)
+        if self._is_mutual:
+            self._write_client(_DAYS)
+
+    def _write_broker(self, node_id: int, days: float) -> None:
+        if not self.is_encrypted:
+            raise ClusterError(
+                "only a cluster with security='ssl', 'mtls' or 'sasl_ssl' has certificates"
+            )
+        issued = self._issue(f"CN=broker-{node_id},O=Ottla tests", days)
+        self._write(f"broker-{node_id}.pem", issued.both)
+
+    def _write_client(self, days: float) -> None:
+        assert self._authority is not None
+        client = self._authority.issue(Wish(CLIENT, days=days))
+        self._write("client.pem", client.both)
+        self._write("client.crt", client.certificate)
+        self._write("client.key", client.key)
+
+    def _issue(self, subject: str, days: float) -> Issued:
+        assert self._authority is not None
+        return self._authority.issue(Wish(subject, LOCAL, is_both=True, days=days))
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory}/{name}"
+
+    def _write(self, name: str, content: str) -> None:
+        with open(self._path(name), "w", encoding="ascii") as file:
+            file.write(content)
 
     def remove(self) -> None:
         """Delete the files."""
         remove_directory(self.directory)
+
+
+def check_users(kind: str | None, users: Mapping[str, str], *, has_rules: bool) -> None:
+    """Raises ClusterError for users that cannot be, and for rules about no users."""
+    if kind is not None and PROTOCOLS[kind].startswith("SASL"):
+        for name, password in users.items():
+            problem = name_problem(name)
+            if name in (ADMIN, BROKER):
+                problem = f"the user {name!r} is the cluster's own: choose another name"
+            elif not password:
+                problem = f"the user {name!r} needs a password"
+            if problem is not None:
+                raise ClusterError(problem)
+    elif users or has_rules:
+        raise ClusterError("users and acls need security='sasl_ssl' or 'sasl_plaintext'")

@@ -1,4 +1,4 @@
-"""Topics for tests, made by a client: loaded when the first one is wanted."""
+"""What a cluster for tests does as a client of itself: loaded when it is wanted first."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ async def make_internal_topics(bootstrap_servers: str, security: Mapping[str, ob
             logger.warning("the internal topics could not be made: %s", outcome)
         elif isinstance(outcome, BaseException):
             raise outcome
+
+
+def open_admin(bootstrap_servers: str, security: Mapping[str, object]) -> Admin:
+    """A client for changes of users and access rules."""
+    return Admin(bootstrap_servers, security=security)
 
 
 async def create_topic(

@@ -233,6 +233,7 @@ LOADERS = {
     "ottla.broker.security.listener_logins",
     "ottla.broker.server.stores",
     "ottla.broker.testing.cluster",
+    "ottla.broker.testing.connecting",
     "ottla.client.settings.sasl",
     "ottla.verb_loaders",
     "ottla.wire.messages",

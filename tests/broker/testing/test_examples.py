@@ -17,7 +17,7 @@ PLUGIN = "ottla.pytest_plugin"
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["confluent_kafka", "aiokafka", "ottla"])
+@pytest.mark.parametrize("name", ["confluent_kafka", "aiokafka", "ottla", "users"])
 def test_an_example_suite_passes(name: str) -> None:
     """Users copy the examples first, so they have to work."""
     installed = {point.value for point in entry_points(group="pytest11")}

@@ -86,5 +86,5 @@ def test_the_files_of_an_encrypting_cluster_are_deleted_with_it() -> None:
 
 def test_an_unknown_kind_of_security_is_refused() -> None:
     """A cluster that silently stays in plaintext would test nothing."""
-    with pytest.raises(Exception, match="security is 'ssl', 'mtls' or None"):
+    with pytest.raises(Exception, match="security is one of None, 'ssl'"):
         ottla.Cluster(security="tls")

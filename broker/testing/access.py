@@ -1,0 +1,176 @@
+"""Users and access rules of a running cluster: made at its start, and taken away by faults."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.broker.cli.secure_files import ADMIN, BROKER
+from ottla.broker.testing.members import ClusterError
+from ottla.protocol.acls import AclFilter
+from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ottla.broker.testing.members import Members
+    from ottla.broker.testing.seatlike import AccessState
+    from ottla.broker.testing.security import ClusterSecurity
+    from ottla.client.admin import Admin
+    from ottla.protocol.acls import AclRule
+
+ATTEMPTS_MAX = 500
+ATTEMPT_PAUSE_S = 0.01
+
+
+class Access:
+    """Changes them as the super user; returns when all running brokers know.
+
+    Args:
+        members: The brokers.
+        security: The cluster's; None without encryption and logins.
+        open_admin: A client that is a super user, by addresses that no fault closes. Raises
+            ClusterError.
+        rules: The access rules at the start.
+    """
+
+    def __init__(
+        self,
+        members: Members,
+        security: ClusterSecurity | None,
+        open_admin: Callable[[], Admin],
+        rules: Sequence[AclRule],
+    ) -> None:
+        self._members = members
+        self._security = security
+        self._open_admin = open_admin
+        self._rules = tuple(rules)
+        self._has_expired = False
+        self._first_passwords = {} if security is None else dict(security.passwords)
+        self._users = self._first_passwords.keys() - {ADMIN, BROKER}
+
+    # ---- certificates ----
+
+    async def expire_certificates(self, node_ids: Sequence[int]) -> None:
+        """Those brokers show clients an expired certificate. Raises ClusterError."""
+        for node_id in node_ids:
+            self._members.member(node_id)
+            self._secured("certificates").expire_broker(node_id)
+            self._has_expired = True
+        await self._reload()
+
+    async def expire_client_certificate(self) -> None:
+        """The files of clients hold an expired certificate. Raises ClusterError."""
+        self._secured("certificates").expire_client()
+        self._has_expired = True
+
+    async def renew_certificates(self) -> None:
+        """All certificates are good again. Raises ClusterError."""
+        self._secured("certificates").renew(tuple(self._members.members))
+        self._has_expired = False
+        await self._reload()
+
+    async def _reload(self) -> None:
+        for seat in self._members.running.values():
+            await seat.reload_certificates()
+
+    # ---- users ----
+
+    async def delete_user(self, user: str) -> None:
+        """Delete its credentials. Raises ClusterError, RequestRefused."""
+        self._known(user)
+        async with self._admin() as admin:
+            await admin.users.delete_user(user)
+        await self._until(lambda state: not state.credentials, user)
+
+    async def set_password(self, user: str, password: str) -> None:
+        """Give a user of the cluster that password. Raises ClusterError, RequestRefused."""
+        security = self._known(user)
+        if not password:
+            raise ClusterError("a password cannot be empty")
+        before = [one.credentials for one in await self._states(user)]
+        async with self._admin() as admin:
+            for mechanism in SCRAM_MECHANISMS:
+                await admin.users.set_password(user, password, mechanism)
+        security.passwords[user] = password
+        # Salts are drawn anew, so all texts change.
+        old = {text for credentials in before for text in credentials}
+        await self._until(
+            lambda state: (
+                len(state.credentials) == len(SCRAM_MECHANISMS) and not old & set(state.credentials)
+            ),
+            user,
+        )
+
+    # ---- rules ----
+
+    async def add_rules(self, rules: Sequence[AclRule]) -> None:
+        """Add access rules. Raises ClusterError for one that the brokers refuse."""
+        if not rules:
+            return
+        async with self._admin() as admin:
+            results = await admin.acls.create_acls(rules)
+        for rule, error in results.items():
+            if error is not None:
+                raise ClusterError(f"{rule} is refused: {error}")
+        wanted = set(rules)
+        await self._until(lambda state: wanted <= state.rules)
+
+    async def remove_rules(self, principal: str | None) -> None:
+        """Remove the rules about a principal, or all. Raises ClusterError, RequestRefused."""
+        async with self._admin() as admin:
+            removed = set(await admin.acls.delete_acls([AclFilter(principal=principal)]))
+        if not removed:
+            raise ClusterError(f"there is no access rule about {principal or 'any user'}")
+        await self._until(lambda state: not removed & state.rules)
+
+    async def restore(self) -> None:
+        """Users, passwords and rules are as at the start."""
+        security = self._security
+        if security is None or not security.has_logins:
+            return
+        for user in self._users:
+            password = self._first_passwords[user]
+            states = await self._states(user)
+            if security.passwords[user] != password or not all(one.credentials for one in states):
+                await self.set_password(user, password)
+        present = frozenset.intersection(*(one.rules for one in await self._states(None)))
+        await self.add_rules([one for one in self._rules if one not in present])
+
+    async def clear(self) -> None:
+        """Everything is as at the start."""
+        if self._has_expired:
+            await self.renew_certificates()
+        await self.restore()
+
+    # ---- inside ----
+
+    def _admin(self) -> Admin:
+        self._secured("users")
+        return self._open_admin()
+
+    def _secured(self, what: str) -> ClusterSecurity:
+        if self._security is None:
+            raise ClusterError(f"the cluster has no {what}: give it security='sasl_ssl'")
+        return self._security
+
+    def _known(self, user: str) -> ClusterSecurity:
+        security = self._secured("users")
+        if user in (ADMIN, BROKER):
+            raise ClusterError(f"the cluster itself needs its user {user!r}")
+        # Raises if there is no such user.
+        security.of_client("ottla", "", user)
+        return security
+
+    async def _states(self, user: str | None) -> list[AccessState]:
+        seats = self._members.running.values()
+        return list(await asyncio.gather(*(seat.access_state(user) for seat in seats)))
+
+    async def _until(
+        self, is_known: Callable[[AccessState], bool], user: str | None = None
+    ) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            if all(map(is_known, await self._states(user))):
+                return
+            await asyncio.sleep(ATTEMPT_PAUSE_S)
+        raise ClusterError("the brokers have not heard of the change in time")

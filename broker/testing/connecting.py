@@ -1,0 +1,106 @@
+"""How brokers and clients of a cluster connect: plans of brokers, settings of clients.
+
+Certificates and the names of client libraries are loaded on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.testing.members import ClusterError
+from ottla.broker.testing.seatlike import BROKERS, CLIENTS, SeatPlan
+from ottla.client.administration.acl import Acl
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from types import ModuleType
+
+    from ottla.broker.testing.members import Members
+    from ottla.broker.testing.security import ClusterSecurity
+    from ottla.protocol.acls import AclRule
+
+SECURITY = (None, "ssl", "mtls", "sasl_ssl", "sasl_plaintext")
+
+
+def checked_rules(
+    security: str | None, users: Mapping[str, str], acls: Sequence[Acl | AclRule] | None
+) -> tuple[AclRule, ...] | None:
+    """The access rules, None without any. Raises ClusterError for what cannot be."""
+    if security not in SECURITY:
+        known = ", ".join(map(repr, SECURITY))
+        raise ClusterError(f"security is one of {known}, not {security!r}")
+    if security is not None or users or acls is not None:
+        load_security().check_users(security, users, has_rules=acls is not None)
+    if acls is None:
+        return None
+    found: list[AclRule] = []
+    for one in acls:
+        try:
+            found += one.rules() if isinstance(one, Acl) else [one]
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
+    return tuple(dict.fromkeys(found))
+
+
+def seat_plans(
+    node_ids: Collection[int],
+    settings: Mapping[str, str],
+    directory: str,
+    security: ClusterSecurity | None,
+) -> dict[int, SeatPlan]:
+    """What each broker is started with."""
+    return {
+        node_id: SeatPlan(
+            node_id,
+            len(node_ids),
+            {**(security.broker_settings(node_id) if security else {}), **settings},
+            {CLIENTS: 0, BROKERS: 0},
+            f"{directory}/{node_id}",
+            security_protocol=security.protocol if security else "PLAINTEXT",
+        )
+        for node_id in node_ids
+    }
+
+
+def client_settings(
+    security: ClusterSecurity | None, library: str, servers: str, user: str | None
+) -> dict[str, object]:
+    """The addresses and what a client of that library needs. Raises ClusterError."""
+    names = _library_names()
+    if library not in names.LIBRARIES:
+        raise ClusterError(f"library is one of {', '.join(names.LIBRARIES)}, not {library!r}")
+    if security is not None:
+        return security.of_client(library, servers, user)
+    if user is not None:
+        raise ClusterError(f"there is no user {user!r}: the cluster has no security")
+    settings: dict[str, object] = names.settings_of(library, names.Needs(servers))
+    return settings
+
+
+def inner_client(
+    security: ClusterSecurity | None, members: Members
+) -> tuple[str, dict[str, object]]:
+    """Addresses and security of the cluster's own client.
+
+    The addresses are those of the brokers' own listener, where request faults and client partitions
+    do not apply. Raises ClusterError."""
+    running = members.running
+    if not running:
+        raise ClusterError("no broker is running: restart one first")
+    servers = ",".join(str(members.member(node_id).addresses[BROKERS]) for node_id in running)
+    settings = client_settings(security, "ottla", servers, None)
+    return str(settings.pop("bootstrap.servers")), settings
+
+
+def load_security() -> ModuleType:
+    """Import certificates and users, for clusters that have them."""
+    from ottla.broker.testing import security
+
+    return security
+
+
+def _library_names() -> ModuleType:
+    """Import the names of client libraries."""
+    from ottla.client.settings import library_names
+
+    return library_names
