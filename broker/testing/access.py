@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.broker.cli.secure_files import ADMIN, BROKER
 from ottla.broker.testing.members import ClusterError
+from ottla.broker.testing.seatlike import ADMIN, BROKER
 from ottla.protocol.acls import AclFilter
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 CLIENTS = "PLAINTEXT"
 BROKERS = "BROKERS"
+# Users of clusters with logins, beside the test's: a super user, and the brokers' own.
+ADMIN = "admin"
+BROKER = "broker"
 
 
 class SeatPlan(NamedTuple):

@@ -8,12 +8,12 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from ottla.broker.cli.secure_files import ADMIN, BROKER, MECHANISM, jaas_of
+from ottla.broker.cli.secure_files import MECHANISM, jaas_of
 from ottla.broker.security.certificates import Authority, CryptographyMissing, Issued, Wish
 from ottla.broker.server.first_users import FirstUser
 from ottla.broker.system.temporary import make_directory, remove_directory
 from ottla.broker.testing.members import ClusterError
-from ottla.broker.testing.seatlike import BROKERS
+from ottla.broker.testing.seatlike import ADMIN, BROKER, BROKERS
 from ottla.client.settings.library_names import ClientLogin, Needs, settings_of
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 from ottla.protocol.sasl.user_names import name_problem
