@@ -60,6 +60,8 @@ class _Accepted(NamedTuple):
     socket: Socket
     entrance: ListenerParts
     on_end: Outcome
+    # When it has to have ended, also if it has to wait for its turn.
+    deadline_ms: float
 
 
 class Handshakes:
@@ -93,7 +95,7 @@ class Handshakes:
 
     def begin(self, socket: Socket, entrance: ListenerParts, on_end: Outcome) -> None:
         """Shake hands now, or when others have ended."""
-        accepted = _Accepted(socket, entrance, on_end)
+        accepted = _Accepted(socket, entrance, on_end, self._clock.now_ms() + LIMIT_MS)
         if len(self._running) < RUNNING_MAX:
             self._start(accepted)
             return
@@ -144,10 +146,11 @@ class Handshakes:
             self._timer = self._clock.call_at(now_ms + PRESSED_LOOK_MS, self._look)
 
     def _look(self) -> None:
-        """While others wait: end what takes long."""
+        """While others wait: end what takes long, and what has waited too long."""
         self._timer = None
         if not self._waiting:
             return
+        self._drop_late()
         before_ms = self._clock.now_ms() - PRESSED_LIMIT_MS
         for task, begun_ms in list(self._running.items()):
             if begun_ms < before_ms:
@@ -155,12 +158,23 @@ class Handshakes:
                 task.cancel()
         self._press()
 
+    def _drop_late(self) -> None:
+        now_ms = self._clock.now_ms()
+        for host, queue in list(self._waiting.items()):
+            while queue and queue[0].deadline_ms <= now_ms:
+                late = queue.popleft()
+                self.failed_count += 1
+                late.socket.close()
+                late.on_end(None, "")
+            if not queue:
+                del self._waiting[host]
+
     async def _run(self, accepted: _Accepted) -> None:
-        socket, entrance, on_end = accepted
+        socket, entrance, on_end, deadline_ms = accepted
         tls = entrance.spec.tls
         assert tls is not None
         try:
-            async with TimeLimit(self._clock, LIMIT_MS):
+            async with TimeLimit(self._clock, max(0.0, deadline_ms - self._clock.now_ms())):
                 secure = await secured(socket, tls.session(), None, self._step)
             principal = tls.principal_of(secure.session)
         except Exception as error:
@@ -179,7 +193,7 @@ class Handshakes:
             return await self._offload.run(session.shake)
 
     async def _end(self, accepted: _Accepted, error: Exception) -> None:
-        socket, entrance, _ = accepted
+        socket, entrance = accepted.socket, accepted.entrance
         name, host = entrance.spec.name, socket.peer.host
         try:
             if isinstance(error, NoTls):

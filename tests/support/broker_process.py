@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tests.support import evidence
 from tests.support.ports import free_row
@@ -66,7 +66,7 @@ class BrokerProcess:
             command += ["-o", f"{key}={value}"]
         return command + self._extra
 
-    def start(self) -> BrokerProcess:
+    def start(self) -> Self:
         """Start and wait for the ready line. Raises RuntimeError with what the broker said."""
         assert self._process is None
         evidence.note(evidence.PROCESS)
@@ -143,7 +143,7 @@ class BrokerProcess:
         self.signal(signal.SIGTERM)
         return self.wait()
 
-    def __enter__(self) -> BrokerProcess:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *_: object) -> None:

@@ -36,6 +36,14 @@ class TlsSession:
             return False
         return True
 
+    def forget(self) -> None:
+        """Free OpenSSL's memory, some tens of kilobytes; the session cannot be used afterwards.
+
+        The garbage collector does not see that memory, and would leave it to connections that were
+        closed until it looks at everything that is old."""
+        self.incoming = self.outgoing = ssl.MemoryBIO()
+        del self.tls
+
     @property
     def peer_certificate(self) -> bytes | None:
         """The verified certificate of the peer in DER form; None if it has shown none."""

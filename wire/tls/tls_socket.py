@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ssl
 from typing import TYPE_CHECKING, cast
 
-from ottla.wire.tls.failures import as_tls_error
+from ottla.wire.tls.failures import TlsError, as_tls_error
 from ottla.wire.tls.session import give_scratch, take_scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ottla.protocol.ports import Address, Buffer, File, Socket
-    from ottla.wire.tls.failures import TlsError
     from ottla.wire.tls.session import TlsSession
 
 # What is encrypted at once: four full records. Larger pieces leave the CPU's caches before the
@@ -234,6 +234,17 @@ class TlsSocket:
                 self.session.tls.unwrap()
             self._answer()
         self._socket.close()
+        self._failure = self._failure or TlsError("the connection is closed")
+        self._read, self._write = _read_closed, _write_closed
+        self.session.forget()
+
+
+def _read_closed(_count: int, _buffer: memoryview) -> int:
+    raise OSError(errno.EBADF, "the connection is closed")
+
+
+def _write_closed(_piece: Buffer) -> int:
+    raise OSError(errno.EBADF, "the connection is closed")
 
 
 def _pieces(buffers: Sequence[Buffer], skip: int) -> list[Buffer]:

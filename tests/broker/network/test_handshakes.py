@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import TYPE_CHECKING
 
 from ottla.broker.network import handshakes
@@ -63,6 +64,29 @@ async def test_silent_peers_have_less_time_while_others_wait(
         assert ours.succeeded_count >= 1
         for _, writer in strangers:
             writer.close()
+
+
+async def test_who_waits_for_a_turn_has_no_more_time_than_who_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten thousand half-open connections would wait for minutes, each with its descriptor."""
+    monkeypatch.setattr(handshakes, "RUNNING_MAX", 1)
+    monkeypatch.setattr(handshakes, "LIMIT_MS", 400.0)
+    monkeypatch.setattr(handshakes, "PRESSED_LOOK_MS", 20.0)
+    async with running_broker(listener()) as running:
+        ours = running.broker.network.handshakes
+        begun = time.monotonic()
+        strangers = [await silent(running) for _ in range(20)]
+        async with asyncio.timeout(60):
+            for reader, writer in strangers:
+                with contextlib.suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+                writer.close()
+            while ours.running_count:
+                await asyncio.sleep(0.01)
+        # One after the other they would take twenty times the limit.
+        assert time.monotonic() - begun < 5
+        assert (ours.failed_count, ours.waiting_count) == (20, 0)
 
 
 async def test_a_broker_stops_in_the_middle_of_handshakes(monkeypatch: pytest.MonkeyPatch) -> None:

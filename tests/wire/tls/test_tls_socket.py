@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -304,6 +305,19 @@ def test_closing_says_so_once_and_not_into_the_middle_of_a_record() -> None:
     cut.below_server.outbox.room = 2**30
     cut.server.close()
     assert len(cut.below_server.outbox.content) == 100
+
+
+def test_a_closed_socket_keeps_none_of_openssls_memory() -> None:
+    """A broker refers to it until the garbage collector comes, which does not see that memory."""
+    pair = Pair()
+    tls = weakref.ref(pair.server.session.tls)
+    pair.server.close()
+
+    assert tls() is None
+    with pytest.raises(TlsError, match="closed"):
+        pair.server.recv_into(memoryview(bytearray(10)))
+    with pytest.raises(OSError, match="closed"):
+        pair.server.sendmsg([b"late"])
 
 
 class Region:

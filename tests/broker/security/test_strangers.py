@@ -1,0 +1,127 @@
+"""Many connections that never log in: what they cost the broker, and those that have logged in."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import quantiles
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from ottla.protocol.messages.metadata import MetadataRequest
+from tests.broker.security.test_login import log_in
+from tests.broker.security.test_tls_fetches import TlsClient
+from tests.support.broker_process import ROOT
+from tests.support.hostile.secure_process import HOST, SecureProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.raw_client import RawClient
+
+METADATA = MetadataRequest([])
+# Handshakes and logins have ten seconds each; the rest of the rule is fifteen more.
+GONE_WITHIN_S = 35.0
+MEMORY_MIB_MAX = 64.0
+
+
+class Seen(NamedTuple):
+    """What an attack has cost, and when its last connection was gone."""
+
+    p99_ms: float
+    # Without the strangers: before, or after, whichever was slower.
+    usual_p99_ms: float
+    memory_mib: float
+    # So many of them were open at one time.
+    open_count: int
+    gone_s: float
+
+
+async def _p99_ms(client: RawClient, count: int) -> float:
+    """Of requests one after the other, with a pause of five milliseconds between them."""
+    times = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        await client.call(9, METADATA)
+        times.append((time.perf_counter() - begun) * 1000)
+        await asyncio.sleep(0.005)
+    return quantiles(times, n=100)[98]
+
+
+def _descriptors(broker: SecureProcess) -> int:
+    return len(list(Path(f"/proc/{broker.process_id}/fd").iterdir()))
+
+
+def _memory_mib(broker: SecureProcess) -> float:
+    status = Path(f"/proc/{broker.process_id}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+@contextmanager
+def _strangers(broker: SecureProcess, count: int, per_second: int) -> Iterator[None]:
+    arguments = map(str, (broker.port, broker.tls_port, count, per_second))
+    program = [sys.executable, "-m", "tests.support.hostile.half_open", *arguments]
+    with subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield
+            assert process.stdout.readline() == f"begun {count}\n"
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.kill()
+
+
+async def _attack(broker: SecureProcess, count: int, per_second: int, requests: int) -> Seen:
+    async with TlsClient(HOST, broker.tls_port) as client:
+        await log_in(client)
+        before_ms = await _p99_ms(client, requests)
+        descriptors, memory_mib = _descriptors(broker), _memory_mib(broker)
+        with _strangers(broker, count, per_second):
+            during_ms = await _p99_ms(client, requests)
+            open_count = _descriptors(broker) - descriptors
+            most_mib = _memory_mib(broker)
+            begun = time.monotonic()
+            while _descriptors(broker) > descriptors and time.monotonic() - begun < 60:
+                await asyncio.sleep(0.2)
+                most_mib = max(most_mib, _memory_mib(broker))
+            gone_s = time.monotonic() - begun
+        after_ms = await _p99_ms(client, requests)
+    usual_ms = max(before_ms, after_ms)
+    return Seen(during_ms, usual_ms, most_mib - memory_mib, open_count, gone_s)
+
+
+@pytest.mark.slow
+async def test_half_open_connections_cost_little_and_go(tmp_path: Path) -> None:
+    """500 of them, of seven kinds: silent, cut, endless and slow ones, without and with TLS.
+
+    Tried: to use up memory and descriptors, and to hold up a client that has logged in."""
+    with SecureProcess(tmp_path / "data") as broker:
+        seen = await _attack(broker, 500, 500, 200)
+
+    assert seen.open_count > 100, seen
+    assert seen.memory_mib < MEMORY_MIB_MAX, seen
+    assert seen.gone_s < GONE_WITHIN_S, seen
+    # Other work on the machine may cost a request some milliseconds.
+    assert seen.p99_ms < 2 * seen.usual_p99_ms + 25, seen
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+async def test_ten_thousand_of_them_cost_little_and_go(tmp_path: Path) -> None:
+    """The same with the full figures."""
+    with SecureProcess(tmp_path / "data") as broker:
+        seen = await _attack(broker, 10_000, 1_000, 2_000)
+    print(seen)
+
+    assert seen.open_count > 100, seen
+    assert seen.memory_mib < MEMORY_MIB_MAX, seen
+    assert seen.gone_s < GONE_WITHIN_S, seen
+    assert seen.p99_ms < 2 * seen.usual_p99_ms, seen
