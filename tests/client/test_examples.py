@@ -22,15 +22,22 @@ if TYPE_CHECKING:
 
 FOLDER = ROOT / "examples"
 ELSEWHERE = {
-    "exactly_once.py": "tests/client/sending/test_exactly_once.py",
-    "parallel.py": "tests/client/parallel/test_parallel.py",
+    "groups/parallel.py": "tests/client/parallel/test_parallel.py",
+    "programs/search_index.py": "tests/client/administration/test_search_index.py",
+    "records/exactly_once.py": "tests/client/sending/test_exactly_once.py",
     "roundtrip.py": "tests/cluster/test_readme.py",
-    "search_index.py": "tests/client/administration/test_search_index.py",
-    "spark_batch.py": "tests/client/spark/test_examples.py",
-    "spark_jobs.py": "tests/client/spark/test_examples.py",
-    "spark_streams.py": "tests/client/spark/test_examples.py",
+    "spark/spark_batch.py": "tests/client/spark/test_examples.py",
+    "spark/spark_jobs.py": "tests/client/spark/test_examples.py",
+    "spark/spark_streams.py": "tests/client/spark/test_examples.py",
 }
-SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name not in ELSEWHERE)
+# Of folders with tests of their own.
+APART = ("pipelines", "testing")
+NAMES = sorted(
+    path.relative_to(FOLDER).as_posix()
+    for path in FOLDER.rglob("*.py")
+    if path.parent.name not in APART
+)
+SCRIPTS = [FOLDER / name for name in NAMES if name not in ELSEWHERE]
 NEEDS = {
     "avro_records.py": "fastavro",
     "protobuf_records.py": "google.protobuf",
@@ -79,18 +86,19 @@ def test_a_script_runs_and_prints_what_it_says(
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_says_how_it_is_run(path: Path) -> None:
     """Its first lines contain the command with its own name."""
-    assert f"python examples/{path.name}" in path.read_text("utf-8").partition("from __future__")[0]
+    name = path.relative_to(FOLDER).as_posix()
+    assert f"python examples/{name}" in path.read_text("utf-8").partition("from __future__")[0]
 
 
 def test_the_list_has_every_script() -> None:
     """Readers start at the list when they look for an example."""
-    listed = re.findall(r"\]\((\w+\.py)\)", (FOLDER / "README.md").read_text("utf-8"))
+    listed = re.findall(r"\]\(([\w/]+\.py)\)", (FOLDER / "README.md").read_text("utf-8"))
 
-    assert sorted(listed) == sorted(path.name for path in FOLDER.glob("*.py"))
+    assert sorted(name for name in listed if not name.startswith(APART)) == NAMES
 
 
 def test_every_other_script_has_a_test_that_names_it() -> None:
     """No example may be left without a test."""
     for name, test in ELSEWHERE.items():
         assert (FOLDER / name).exists()
-        assert name.removesuffix(".py") in (ROOT / test).read_text("utf-8")
+        assert (FOLDER / name).stem in (ROOT / test).read_text("utf-8")

@@ -21,7 +21,9 @@ TOPIC = "texts-to-be-found"
 
 @pytest.fixture
 def example() -> ModuleType:
-    spec = spec_from_file_location("search_index", ROOT / "examples" / "search_index.py")
+    spec = spec_from_file_location(
+        "search_index", ROOT / "examples" / "programs" / "search_index.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)

@@ -18,7 +18,7 @@ from tests.client.support.handled import Ledger, ends, fill, run_until, stored, 
 if TYPE_CHECKING:
     from ottla.client.records.consumer_record import ConsumerRecord
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "parallel.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "groups" / "parallel.py"
 
 
 async def test_each_key_is_in_order_and_everything_done_is_committed(broker: str) -> None:

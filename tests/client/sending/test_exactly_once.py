@@ -16,7 +16,7 @@ from ottla.protocol.ids import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "exactly_once.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "records" / "exactly_once.py"
 COUNT = 400
 
 

@@ -27,7 +27,7 @@ SCRIPTS = ("spark_batch", "spark_jobs", "spark_streams")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_runs_and_prints_what_it_says(name: str, tmp_path: Path) -> None:
     """Each runs in a separate process, without a session that tests have prepared."""
-    path = FOLDER / f"{name}.py"
+    path = FOLDER / "spark" / f"{name}.py"
     prepare_environment()
     home = tmp_path / "spark"
     home.mkdir()
@@ -45,4 +45,5 @@ def test_a_script_runs_and_prints_what_it_says(name: str, tmp_path: Path) -> Non
 
     assert done.returncode == 0, done.stderr[-5_000:]
     assert re.fullmatch(announced(path), done.stdout), done.stdout
-    assert f"python examples/{name}.py" in path.read_text("utf-8").partition("from __future__")[0]
+    command = f"python examples/spark/{name}.py"
+    assert command in path.read_text("utf-8").partition("from __future__")[0]
