@@ -63,6 +63,11 @@ class RawClient:
         assert self._writer is not None
         self._writer.write(data)
 
+    def send_eof(self) -> None:
+        """Say that nothing more will come."""
+        assert self._writer is not None
+        self._writer.write_eof()
+
     async def frame(self) -> bytes:
         """The next answer without its length. Raises EOFError when the broker has hung up."""
         assert self._reader is not None
