@@ -1,10 +1,11 @@
 """Administers a cluster: topics, partitions, records and configurations.
 
 ``Admin`` has parts: ``groups``, ``placements`` (replicas and leaders), ``transactions``,
-``features``, ``quotas``, ``users``, ``acls`` (access rules) and ``brokers``. Calls about several
-things return a result for each, so that one refusal does not hide the successes; calls about one
-thing raise. If the connection is lost before the answer to a change arrives, the call raises
-TransportError and does not repeat the change, because it may have been made.
+``features``, ``quotas``, ``users``, ``tokens`` (delegation tokens), ``acls`` (access rules) and
+``brokers``. Calls about several things return a result for each, so that one refusal does not hide
+the successes; calls about one thing raise. If the connection is lost before the answer to a change
+arrives, the call raises TransportError and does not repeat the change, because it may have been
+made.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from ottla.client.administration.tokens import TokenAdmin
     from ottla.client.administration.topic_requests import NewTopic
     from ottla.client.cluster.metadata import BrokerView, TopicView
     from ottla.client.settings.keywords import ClientSettings
@@ -60,6 +62,13 @@ class ClusterDescription(NamedTuple):
     cluster_id: str | None
     controller_id: int
     brokers: list[BrokerView]
+
+
+def _token_admin() -> type[TokenAdmin]:
+    """Loaded when it is first needed: it takes four APIs of its own."""
+    from ottla.client.administration.tokens import TokenAdmin
+
+    return TokenAdmin
 
 
 @lists_settings(ClientConfig)
@@ -104,6 +113,11 @@ class Admin(ConfigCalls):
         self.features = FeatureAdmin(self._router, self._timeout_ms)
         self.quotas = QuotaAdmin(self._router)
         self.users = UserAdmin(self._router)
+
+    @property
+    def tokens(self) -> TokenAdmin:
+        """Administers delegation tokens."""
+        return _token_admin()(self._router)
 
     async def start(self) -> None:
         """Connect to the cluster. ``async with`` calls it.

@@ -14,6 +14,7 @@ PARTS = {
     "transactions": ("transactions", "TransactionAdmin"),
     "features": ("features", "FeatureAdmin"),
     "quotas": ("quotas", "QuotaAdmin"),
+    "tokens": ("tokens", "TokenAdmin"),
     "users": ("users", "UserAdmin"),
     "brokers": ("brokers", "BrokerAdmin"),
     "acls": ("acls", "AclAdmin"),

@@ -31,6 +31,7 @@ FACES = {
     "transactions": ["administration.transactions:TransactionAdmin"],
     "features": ["administration.features:FeatureAdmin"],
     "quotas": ["administration.quotas:QuotaAdmin"],
+    "tokens": ["administration.tokens:TokenAdmin"],
     "users": ["administration.users:UserAdmin"],
     "brokers": ["administration.brokers:BrokerAdmin"],
     "acls": ["administration.acls:AclAdmin"],
@@ -218,8 +219,10 @@ def public_members(kind: type[Any]) -> list[tuple[str, Any]]:
     return [
         (name, member)
         for name, member in vars(kind).items()
-        # A rebalance listener is called by the client, not by the application.
+        # A rebalance listener is called by the client, not by the application. A part of an Admin
+        # that is loaded late is one like the others.
         if not name.startswith(("_", "on_"))
+        and not (kind.__name__ == "Admin" and name in PARTS)
         and (inspect.isfunction(member) or isinstance(member, property))
     ]
 

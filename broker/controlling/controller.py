@@ -61,6 +61,10 @@ class ControllerCandidate:
         """The present controllership; None if this broker is not the controller."""
         return self._current
 
+    def is_controller(self) -> bool:
+        """Whether this broker is the controller at present."""
+        return self._current is not None
+
     @property
     def broker_state(self) -> BrokerState:
         """What this broker reports itself to be."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ottla.broker.partitions.refused_batches import RefusalLog
     from ottla.broker.quotas.quotas import Quotas
     from ottla.broker.security.logins import Logins
+    from ottla.broker.security.token_store import TokenStore
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.protocol.messages.api_versions import ApiVersion
     from ottla.protocol.ports import Ports
@@ -59,6 +60,8 @@ class Services:
     transactions: TransactionCoordinator
     marker_writer: MarkerWriter
     logins: Logins
+    # None without a secret for them.
+    tokens: TokenStore | None
     verification: Verification
     features: FinalizedFeatures
     moves: ReplicaMoves

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ottla.protocol.acls import spelled
+from ottla.protocol.acls import AclResourceType, spelled
 from ottla.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.authorization.index import AclDecision
     from ottla.broker.engine.context import RequestCaller
-    from ottla.protocol.acls import AclResourceType, AclRule, Operation
+    from ottla.protocol.acls import AclRule, Operation
     from ottla.protocol.ports import Clock
 
 TEXT_MAX = 256
@@ -100,6 +100,20 @@ class Audit:
             fields["user"] = user
         kind = None if error is None else ("authentication", peer.client_host, user[:TEXT_MAX])
         self._say(fields, kind)
+
+    def token_changed(self, caller: RequestCaller, verb: str, token_id: str, owner: str) -> None:
+        """A caller has created, renewed or expired a delegation token, which has no rules but the
+        names of those that may."""
+        fields = {
+            "event": "change",
+            **_of_caller(caller),
+            "operation": verb,
+            "resource_type": spelled(AclResourceType.DELEGATION_TOKEN),
+            "resource": token_id,
+            "decision": "allowed",
+            "reason": f"a token of {owner}",
+        }
+        self._say(fields, None)
 
     def said(self, event: str, **fields: str | int | None) -> None:
         """Something else that belongs here, such as a start with insecure settings."""

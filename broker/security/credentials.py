@@ -19,12 +19,14 @@ from ottla.protocol.sasl.scram_record import (
     ScramRecord,
     parse_record,
     record_of,
+    unknown_user_record,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from ottla.broker.security.authenticated import Authenticated
+    from ottla.broker.security.delegation_tokens import DelegationTokens
     from ottla.coordinator.configs.sasl_settings import SaslSettings
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.ports import Random
@@ -41,6 +43,7 @@ class Credentials:
         until_read: Returns once the settings of users have been read from the store.
         sasl: The SASL listeners, for the users of PLAIN in their configuration.
         random: For salts, and for the salts of users that do not exist.
+        tokens: The delegation tokens; without them none lets a client in.
     """
 
     def __init__(
@@ -49,13 +52,12 @@ class Credentials:
         until_read: Callable[[], Awaitable[object]],
         sasl: Mapping[str, SaslSettings],
         random: Random,
+        tokens: DelegationTokens | None = None,
     ) -> None:
         self._image = image
         self.wait_until_read = until_read
         self.unknown_key = _unknown_key(sasl, random)
-        self.of_token: Callable[[ScramMechanism, str], tuple[ScramRecord, Authenticated] | None] = (
-            _no_token
-        )
+        self._tokens = tokens
         self._of_plain = {
             listener: {
                 user: record_of(SCRAM_SHA_256, password, random.token(SALT_BYTES))
@@ -82,9 +84,17 @@ class Credentials:
             logger.error("the user %r cannot log in with %s: %s", user, mechanism.name, error)
             return None
 
+    async def token_record(self, mechanism: ScramMechanism, token_id: str) -> ScramRecord:
+        """What checks a login with a delegation token, also one that does not exist.
 
-def _no_token(_mechanism: ScramMechanism, _token_id: str) -> None:
-    return None
+        Raises KafkaError."""
+        if self._tokens is None:
+            return unknown_user_record(mechanism, self.unknown_key, token_id)
+        return await self._tokens.record(mechanism, token_id)
+
+    def of_token(self, token_id: str) -> Authenticated | None:
+        """Who logs in with the token; None if it does not let anyone in."""
+        return None if self._tokens is None else self._tokens.login_of(token_id)
 
 
 def _unknown_key(sasl: Mapping[str, SaslSettings], random: Random) -> bytes:

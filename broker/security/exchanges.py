@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ottla.protocol.sasl.scram import ScramClaim
     from ottla.protocol.sasl.scram_record import ScramMechanism, ScramRecord
 
-    _Known = tuple[ScramRecord, Authenticated]
-
 NONCE_BYTES = 24
 
 
@@ -74,35 +72,41 @@ class ScramExchange:
         nonce = base64.b64encode(random.token(NONCE_BYTES)).decode()
         self._server = ScramServer(mechanism, nonce)
         self._claim: ScramClaim | None = None
-        self._known: _Known | None = None
+        self._record: ScramRecord | None = None
+        # Who a right proof lets in; None if nothing does.
+        self._login: Authenticated | None = None
 
     async def respond(self, token: bytes) -> ServerStep:
         if self._claim is not None:
             answer = self._server.finish(token)
             return ServerStep(answer, self._authenticated(self._claim))
         claim = self._claim = self._server.claim(token)
-        if not claim.is_token:
-            await self._credentials.wait_until_read()
-        known = self._known = self._look_up(claim)
-        if known is None:
-            record = unknown_user_record(self._mechanism, self._credentials.unknown_key, claim.user)
-        else:
-            record = known[0]
-        return ServerStep(self._server.challenge(record, is_genuine=known is not None))
-
-    def _look_up(self, claim: ScramClaim) -> _Known | None:
-        mechanism, credentials = self._mechanism, self._credentials
+        credentials = self._credentials
         if claim.is_token:
-            return credentials.of_token(mechanism, claim.user)
-        found = credentials.of_scram(mechanism, claim.user)
-        if found is None:
-            return None
-        return found, Authenticated(claim.user, (mechanism.name, claim.user))
+            record = await credentials.token_record(self._mechanism, claim.user)
+            self._login = credentials.of_token(claim.user)
+        else:
+            await credentials.wait_until_read()
+            found = credentials.of_scram(self._mechanism, claim.user)
+            self._login = None if found is None else self._login_of(claim.user)
+            record = found or unknown_user_record(
+                self._mechanism, credentials.unknown_key, claim.user
+            )
+        self._record = record
+        return ServerStep(self._server.challenge(record, is_genuine=self._login is not None))
+
+    def _login_of(self, user: str) -> Authenticated:
+        return Authenticated(user, (self._mechanism.name, user))
 
     def _authenticated(self, claim: ScramClaim) -> Authenticated:
         """Who has given the proof. A change of a credential ends the sessions that are open, and
         must end the logins under way, too. Raises KafkaError."""
-        before, now = self._known, self._look_up(claim)
-        if before is None or now is None or now[0] != before[0]:
+        before, now = self._login, self._login
+        if claim.is_token:
+            # Its record follows from its id. It may have been renewed meanwhile.
+            now = self._credentials.of_token(claim.user)
+        elif self._credentials.of_scram(self._mechanism, claim.user) != self._record:
+            now = None
+        if before is None or now is None or now.user != before.user:
             raise failed("the credential was changed or deleted during the login")
-        return now[1]
+        return now

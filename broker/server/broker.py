@@ -204,9 +204,8 @@ class Broker:
             -1 if logs.clean_broker_epoch is None else logs.clean_broker_epoch,
             logs.home,
         )
-        acls = parts.authorization.acls
         session_followers = (
-            *(() if acls is None else (acls,)),
+            *(follower for follower in (parts.authorization.acls, parts.tokens) if follower),
             parts.configs,
             parts.features,
             parts.controller,
@@ -229,6 +228,10 @@ class Broker:
         chores.spawn("isr check", parts.isr_writer.run())
         chores.spawn("certificates", parts.tls.run())
         chores.spawn("room reports", parts.full_disk_reports.run(logs))
+        if parts.tokens is not None:
+            interval_ms = self.config.delegation_token_expiry_check_interval_ms
+            leads = parts.controller.is_controller
+            chores.spawn("expired tokens", parts.tokens.run(leads, interval_ms))
         parts.moves.start()
         if parts.audit_topic is not None:
             chores.spawn("audit topic", parts.audit_topic.run())

@@ -49,9 +49,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.authorization.setup import Authorization
+    from ottla.broker.engine.tasks import Tasks
     from ottla.broker.following.fetchers import Fetchers
+    from ottla.broker.security.token_store import TokenStore
     from ottla.broker.server.shared_parts import SharedParts
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import MetadataDelta
+    from ottla.protocol.ports import Ports
+    from ottla.protocol.secret import Secret
 
 
 class BrokerParts(NamedTuple):
@@ -74,6 +79,7 @@ class BrokerParts(NamedTuple):
     tls: BrokerTls
     peers: Peers
     logins: Logins
+    tokens: TokenStore | None
     producer_ids: ProducerIds
     coordinators: BrokerCoordinators
     channel: WireChannel
@@ -113,6 +119,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     peers = Peers(node_id, ports.net, clock, metadata, inner, security)
     producer_ids = ProducerIds(node_id, shared.session)
     channel = WireChannel(peers, metadata, receiver)
+    tokens = _build_tokens(shared, audit)
     parts = BrokerParts(
         shared=shared,
         audit=audit,
@@ -129,7 +136,8 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         receiver=receiver,
         tls=tls,
         peers=peers,
-        logins=_build_logins(shared, configs, audit),
+        logins=_build_logins(shared, configs, audit, tokens),
+        tokens=tokens,
         producer_ids=producer_ids,
         coordinators=build_coordinators(shared, partitions, flushes, peers, producer_ids),
         channel=channel,
@@ -151,13 +159,38 @@ def _build_audit_topic(shared: SharedParts, peers: Peers) -> AuditTopic | None:
     return AuditTopic(shared.node_id, peers, shared.metadata, shared.ports.clock)
 
 
-def _build_logins(shared: SharedParts, configs: ConfigWatch, audit: Audit) -> Logins:
+def _token_store() -> Callable[[BrokerConfig, Secret, Ports, Tasks], TokenStore]:
+    """Loaded by brokers with delegation tokens only."""
+    from ottla.broker.security.token_store import build_token_store
+
+    return build_token_store
+
+
+def _build_tokens(shared: SharedParts, audit: Audit) -> TokenStore | None:
+    """None without a secret for tokens."""
+    config, ports = shared.config, shared.ports
+    if config.delegation_token_secret is None:
+        return None
+    store = _token_store()(config, config.delegation_token_secret, ports, shared.tasks)
+    store.on_change = audit.token_changed
+    return store
+
+
+def _build_logins(
+    shared: SharedParts, configs: ConfigWatch, audit: Audit, store: TokenStore | None
+) -> Logins:
     ports, metadata = shared.ports, shared.metadata
     credentials = Credentials(
-        lambda: metadata.image, configs.until_read, shared.config.sasl, ports.random
+        lambda: metadata.image,
+        configs.until_read,
+        shared.config.sasl,
+        ports.random,
+        None if store is None else store.tokens,
     )
     logins = Logins(shared.config, credentials, ports, shared.tasks)
     metadata.subscribe(logins.on_metadata)
+    if store is not None:
+        store.tokens.on_end = logins.end_sessions
     logins.on_login = audit.authenticated
     return logins
 

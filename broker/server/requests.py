@@ -123,6 +123,7 @@ def _build_services(parts: BrokerParts, admin: ClusterAdmin) -> Services:
         transactions=coordinators.transactions,
         marker_writer=coordinators.marker_writer,
         logins=parts.logins,
+        tokens=parts.tokens,
         verification=coordinators.verification,
         features=parts.features,
         moves=parts.moves,

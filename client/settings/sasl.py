@@ -1,7 +1,9 @@
 """The login of a client, from Kafka's names of settings and librdkafka's.
 
-A password is given by ``sasl.username`` and ``sasl.password`` or in ``sasl.jaas.config``; a token
-by a function (``oauth_cb``) or from an issuer (``sasl.oauthbearer.token.endpoint.url``).
+A password is given by ``sasl.username`` and ``sasl.password`` or in ``sasl.jaas.config``; so is a
+delegation token, by its id and its HMAC, with ``sasl.tokenauth`` or ``tokenauth="true"``. A bearer
+token comes from a function (``oauth_cb``) or from an issuer
+(``sasl.oauthbearer.token.endpoint.url``).
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ SASL_NAMES = frozenset(
         "sasl.oauthbearer.scope",
         "sasl.oauthbearer.token.endpoint.url",
         "sasl.password",
+        "sasl.tokenauth",
         "sasl.username",
     }
 )
@@ -87,8 +90,17 @@ def sasl_from(texts: Mapping[str, str | None], callback: object = None) -> Clien
             f"sasl.mechanism {mechanism} needs a user: set sasl.username and sasl.password (or "
             "both in sasl.jaas.config)"
         )
-    is_token = entry.text("tokenauth").lower() == "true"
+    is_token = _is_true(texts.get("sasl.tokenauth") or entry.text("tokenauth"))
+    if is_token and mechanism not in SCRAM_MECHANISMS:
+        raise ValueError(
+            "a client logs in with a delegation token by SCRAM: set sasl.mechanism to one of "
+            f"{', '.join(SCRAM_MECHANISMS)}, not {mechanism}"
+        )
     return PasswordSasl(mechanism, user, password, is_token)
+
+
+def _is_true(text: str) -> bool:
+    return text.strip().lower() == "true"
 
 
 def _mechanism(texts: Mapping[str, str | None]) -> str:

@@ -18,6 +18,7 @@ from ottla.client.sync.features import FeatureAdmin
 from ottla.client.sync.groups import GroupAdmin
 from ottla.client.sync.placements import Placements
 from ottla.client.sync.quotas import QuotaAdmin
+from ottla.client.sync.tokens import TokenAdmin
 from ottla.client.sync.transactions import TransactionAdmin
 from ottla.client.sync.users import UserAdmin
 
@@ -144,6 +145,7 @@ class Admin(ConfigCalls):
         self.transactions = TransactionAdmin(self._client.transactions, self._loop)
         self.features = FeatureAdmin(self._client.features, self._loop)
         self.quotas = QuotaAdmin(self._client.quotas, self._loop)
+        self.tokens = TokenAdmin(self._client.tokens, self._loop)
         self.users = UserAdmin(self._client.users, self._loop)
         self.brokers = BrokerAdmin(self._client.brokers, self._loop)
         self.acls = AclAdmin(self._client.acls, self._loop)

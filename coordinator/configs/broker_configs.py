@@ -22,6 +22,7 @@ from ottla.coordinator.configs.properties import (
 from ottla.coordinator.configs.sasl_settings import check_inter_broker, sasl_settings
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,6 +59,8 @@ class BrokerConfig:
     max_connections_per_ip_overrides: Mapping[str, int]
     # By listener, for those that authenticate with SASL.
     sasl: Mapping[str, SaslSettings]
+    # None: there are no delegation tokens.
+    delegation_token_secret: Secret | None
 
     allow_everyone_if_no_acl_found: bool
     audit_log: str | None
@@ -79,6 +82,9 @@ class BrokerConfig:
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
     default_replication_factor: int
+    delegation_token_expiry_check_interval_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
     delete_topic_enable: bool
     fetch_max_bytes: int
     fetch_zero_copy: bool
@@ -188,6 +194,7 @@ _DERIVED = frozenset(
         "broker_id",
         "max_connections_per_ip_overrides",
         "sasl",
+        "delegation_token_secret",
     }
 )
 _PLAIN_FIELDS = tuple(
@@ -377,6 +384,7 @@ def _build(sources: ConfigSources) -> tuple[BrokerConfig, tuple[str, ...]]:
         "broker_id": int(_set_text(sources, "broker.id") or _set_text(sources, "node.id") or -1),
         "max_connections_per_ip_overrides": connection_overrides(sources),
         "sasl": _sasl(sources, listeners),
+        "delegation_token_secret": _token_secret(sources),
     }
     for field_name, definition in _PLAIN_FIELDS:
         text = sources.text(definition.name)
@@ -420,6 +428,12 @@ def _sasl(sources: ConfigSources, listeners: Listeners) -> dict[str, SaslSetting
             sources.text("sasl.mechanism.inter.broker.protocol") or "",
         )
     return found
+
+
+def _token_secret(sources: ConfigSources) -> Secret | None:
+    names = ("delegation.token.secret.key", "delegation.token.master.key")
+    text = next(filter(None, (_set_text(sources, name) for name in names)), None)
+    return None if text is None else Secret(text)
 
 
 def _log_dirs(sources: ConfigSources) -> tuple[str, ...]:

@@ -102,16 +102,17 @@ create.topic.policy.class.name | class | null | - | read-only | no
     Java class that vets new topics.
 default.replication.factor | int | 1 | - | read-only | yes
     Replicas of topics whose creator named no number.
-delegation.token.expiry.check.interval.ms | long | 3600000 | >=1 | read-only | no
-    Time between scans for expired delegation tokens.
-delegation.token.expiry.time.ms | long | 86400000 | >=1 | read-only | no
+delegation.token.expiry.check.interval.ms | long | 3600000 | >=1 | read-only | yes
+    How often the controller removes expired delegation tokens.
+delegation.token.expiry.time.ms | long | 86400000 | >=1 | read-only | yes
     Life of a delegation token unless it is renewed.
-delegation.token.master.key | password | null | - | read-only | no
+delegation.token.master.key | password | null | - | read-only | yes
     Older name of delegation.token.secret.key.
-delegation.token.max.lifetime.ms | long | 604800000 | >=1 | read-only | no
+delegation.token.max.lifetime.ms | long | 604800000 | >=1 | read-only | yes
     Life of a delegation token however often it is renewed.
-delegation.token.secret.key | password | null | - | read-only | no
-    Secret that signs delegation tokens.
+delegation.token.secret.key | password | null | - | read-only | yes
+    Secret of all brokers that the HMACs of delegation tokens are made with; without it there \
+are no tokens.
 delete.records.purgatory.purge.interval.requests | int | 1 | - | read-only | no
     Parked DeleteRecords requests between two sweeps.
 delete.topic.enable | bool | true | - | read-only | yes

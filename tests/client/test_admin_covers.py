@@ -37,15 +37,6 @@ NOT_ADMINISTRATION = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "Consumer, in a group of the newer protocol",
     ApiKey.SASL_HANDSHAKE: "connections, when they log in",
     ApiKey.SASL_AUTHENTICATE: "connections, when they log in",
-    **dict.fromkeys(
-        (
-            ApiKey.CREATE_DELEGATION_TOKEN,
-            ApiKey.RENEW_DELEGATION_TOKEN,
-            ApiKey.EXPIRE_DELEGATION_TOKEN,
-            ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ),
-        "always refused: no delegation tokens are issued",
-    ),
     ApiKey.LEADER_AND_ISR: "between brokers: the controller's order to replicas",
     ApiKey.STOP_REPLICA: "between brokers: the controller's order to replicas",
     ApiKey.UPDATE_METADATA: "between brokers: the controller's news",
@@ -57,7 +48,7 @@ FILES = (
     "client/admin.py",
     *(
         f"client/administration/{name}.py"
-        for name in ("acls", "brokers", "features", "placements", "quotas", "users")
+        for name in ("acls", "brokers", "features", "placements", "quotas", "tokens", "users")
     ),
     "client/administration/topic_requests.py",
     "client/administration/transaction_requests.py",

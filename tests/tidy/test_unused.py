@@ -60,7 +60,6 @@ READ_ELSEWHERE = {
     "ottla.client.cluster.topic_pages": {"last_known_eligible_leaders"},
     "ottla.coordinator.transaction.records": {"next_producer_epoch"},
     # A field of a response, which the encoder reads by the declaration.
-    "ottla.broker.handlers.security.delegation_tokens": {"token_requester_principal_type"},
 }
 
 

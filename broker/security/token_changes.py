@@ -1,0 +1,102 @@
+"""Writes delegation tokens to the metadata store, each change together with its announcement.
+
+A change of a token is made under the version of the znode that was read for it, so none is lost
+when two brokers change the token at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.store import delegation_tokens as layout
+from ottla.coordinator.store.delegation_tokens import TokenInformation
+from ottla.coordinator.store.store import (
+    BadVersion,
+    ConnectionLoss,
+    Create,
+    Delete,
+    GroupFailed,
+    NodeExists,
+    NoNode,
+    Replace,
+)
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.coordinator.store.store import MetadataSession, Operation
+    from ottla.protocol.ports import Clock
+
+TokenEdit = Callable[[TokenInformation], TokenInformation | None]
+"""From a token as it is stored to what it becomes, None to remove it. May be called several times.
+Raises KafkaError."""
+
+_ATTEMPTS = 12
+_RETRY_MS = 50
+
+
+async def create_token(session: MetadataSession, clock: Clock, token: TokenInformation) -> None:
+    """Write a new token. Raises KafkaError, StoreError."""
+    data = layout.build_token(token)
+    if len(data) > layout.TOKEN_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"a delegation token takes at most {layout.TOKEN_BYTES_MAX} bytes: name fewer renewers",
+        )
+    path = layout.path_of(token.token_id)
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            await clock.sleep(_RETRY_MS * attempt)
+            # The id is random: it is there because the answer to its creation was lost.
+            if await session.exists(path) is not None:
+                return
+        if await _write(session, token.token_id, Create(path, data)):
+            return
+    raise _too_often(path)
+
+
+async def change_token(
+    session: MetadataSession, clock: Clock, token_id: str, edit: TokenEdit
+) -> TokenInformation | None:
+    """Change or remove a token; what has become of it. Raises KafkaError, StoreError."""
+    path = layout.path_of(token_id)
+    after: TokenInformation | None = None
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            await clock.sleep(_RETRY_MS * attempt)
+        try:
+            found = await session.get(path)
+        except NoNode:
+            if attempt and after is None:
+                return None
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND) from None
+        before = layout.parse_token(token_id, found.data)
+        if before is None:
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        after = edit(before)
+        step: Operation = Delete(path, found.stat.version)
+        if after is not None:
+            step = Replace(path, layout.build_token(after), found.stat.version)
+        if await _write(session, token_id, step):
+            return after
+    raise _too_often(path)
+
+
+async def _write(session: MetadataSession, token_id: str, step: Operation) -> bool:
+    """Write once. False: another broker was faster, or the outcome is unknown."""
+    told = f"{layout.CHANGES}/{layout.CHANGE_PREFIX}"
+    try:
+        await session.multi([step, Create(told, layout.build_change(token_id), sequential=True)])
+    except GroupFailed as failed:
+        if not isinstance(failed.error, NodeExists | BadVersion | NoNode):
+            raise
+        return False
+    except ConnectionLoss:
+        return False
+    return True
+
+
+def _too_often(path: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.REQUEST_TIMED_OUT, f"{path} is changed by others all the time: try again"
+    )

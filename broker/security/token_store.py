@@ -1,0 +1,239 @@
+"""Delegation tokens kept in the metadata store: followed by every broker, changed for clients.
+
+A sequential znode announces each change. Every broker reads the announcements and reads again the
+tokens that they name. The controller removes tokens that have expired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.engine.concurrently import pipelined
+from ottla.broker.engine.tasks import stopped
+from ottla.broker.security.delegation_tokens import DelegationTokens
+from ottla.broker.security.token_changes import change_token, create_token
+from ottla.broker.security.token_rules import TokenLifetimes, created
+from ottla.coordinator.store import delegation_tokens as layout
+from ottla.coordinator.store.store import NodeExists, NoNode, StoreError
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any
+
+    from ottla.broker.engine.context import RequestCaller
+    from ottla.broker.engine.tasks import Tasks
+    from ottla.broker.security.token_changes import TokenEdit
+    from ottla.broker.security.token_rules import TokenOrder
+    from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.coordinator.store.delegation_tokens import TokenInformation
+    from ottla.coordinator.store.store import MetadataSession, WatchEvent
+    from ottla.protocol.ports import Ports
+    from ottla.protocol.secret import Secret
+
+logger = logging.getLogger("ottla.security")
+
+# Announcements are kept that long, for brokers that are slow to read them.
+ANNOUNCEMENT_RETENTION_MS = 15 * 60 * 1000
+# How late the sessions of an expired token end at most.
+TICK_MS = 250
+ID_BYTES = 16
+
+
+class TokenStore:
+    """Owned by the server, of a broker with a secret; follows one session after another.
+
+    Args:
+        tokens: What this broker knows.
+        lifetimes: The limits of new and renewed tokens.
+        ports: The clock, and randomness for the ids of tokens.
+        tasks: Runs the follower.
+    """
+
+    def __init__(
+        self, tokens: DelegationTokens, lifetimes: TokenLifetimes, ports: Ports, tasks: Tasks
+    ) -> None:
+        self.tokens = tokens
+        self.lifetimes = lifetimes
+        # Hears of each change for a client: the caller, the verb, the token's id and its owner.
+        self.on_change: Callable[[RequestCaller, str, str, str], object] = lambda *_change: None
+        self._clock = ports.clock
+        self._random = ports.random
+        self._tasks = tasks
+        self._session: MetadataSession | None = None
+        self._follower: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._last_read = ""
+        # Reading and taking in are one step: of two overlapping reads the older must not win.
+        self._lock = asyncio.Lock()
+
+    # ---- following ----
+
+    async def begin(self, session: MetadataSession) -> None:
+        """Read every token in the new session, and follow the changes. Raises StoreError."""
+        for path in layout.PERMANENT_PATHS:
+            await _ensure(session, path)
+        self._session = session
+        # First the watch, then the reading: a change in between is read twice, not never.
+        names = await session.children(layout.CHANGES, self._on_event)
+        self._last_read = names[-1] if names else ""
+        async with self._lock:
+            ids = await session.children(layout.TOKENS)
+            found = await pipelined(partial(_read, session), ids)
+            self.tokens.take_all(token for token in found if token is not None)
+        self._changed.clear()
+        self._follower = self._tasks.spawn("delegation tokens", self._follow(session))
+
+    async def end(self) -> None:
+        """Stop following; the tokens that are known stay so, until they expire."""
+        self._session = None
+        await stopped(self._follower)
+        self._follower = None
+
+    def _on_event(self, _event: WatchEvent) -> None:
+        self._changed.set()
+
+    async def _follow(self, session: MetadataSession) -> None:
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                await self._refresh(session, await self._announced(session))
+        except StoreError as error:
+            # The session is over or in doubt; the next one reads everything anew.
+            logger.info("delegation tokens are not followed any more: %s", error)
+
+    async def _announced(self, session: MetadataSession) -> list[str]:
+        """The tokens that have changed since the last reading."""
+        names = await session.children(layout.CHANGES, self._on_event)
+        read: list[tuple[str, int]] = []
+        changed: dict[str, None] = {}
+        for name in names:
+            path = f"{layout.CHANGES}/{name}"
+            try:
+                found = await session.get(path)
+            except NoNode:
+                # Another broker has swept the announcement away.
+                continue
+            read.append((path, found.stat.created_ms))
+            token_id = layout.parse_change(found.data)
+            if name > self._last_read and token_id is not None:
+                changed[token_id] = None
+        if names:
+            self._last_read = max(self._last_read, names[-1])
+        await _sweep(session, read)
+        return list(changed)
+
+    async def _refresh(self, session: MetadataSession, token_ids: Sequence[str]) -> None:
+        async with self._lock:
+            found = await pipelined(partial(_read, session), token_ids)
+            self.tokens.take(dict(zip(token_ids, found, strict=True)))
+
+    # ---- changing ----
+
+    async def create(self, order: TokenOrder) -> TokenInformation:
+        """Make a token. It is known to this broker at return, and to the others when they have
+        read the announcement. Raises KafkaError."""
+        text = base64.urlsafe_b64encode(self._random.token(ID_BYTES)).rstrip(b"=").decode()
+        token = created(text, order, self.lifetimes, self._clock.wall_ms())
+        await self._write(text, lambda session: create_token(session, self._clock, token))
+        return token
+
+    async def change(self, token_id: str, edit: TokenEdit) -> TokenInformation | None:
+        """Change or remove a token; what has become of it. Raises KafkaError."""
+        return await self._write(
+            token_id, lambda session: change_token(session, self._clock, token_id, edit)
+        )
+
+    async def _write(
+        self,
+        token_id: str,
+        write: Callable[[MetadataSession], Coroutine[Any, Any, TokenInformation | None]],
+    ) -> TokenInformation | None:
+        session = self._session
+        if session is None:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "no session with the metadata store")
+        try:
+            after = await write(session)
+            await self._refresh(session, [token_id])
+        except StoreError as error:
+            text = f"the metadata store did not take the change: {error}"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
+        return after
+
+    # ---- the end of tokens ----
+
+    async def run(self, is_controller: Callable[[], bool], check_interval_ms: int) -> None:
+        """End the sessions of tokens that expire, and remove these tokens while this broker is the
+        controller: at once when it becomes that, and then in that interval."""
+        next_ms: float | None = None
+        while True:
+            await self._clock.sleep(TICK_MS)
+            self.tokens.end_expired()
+            now_ms = self._clock.now_ms()
+            if not is_controller():
+                next_ms = None
+            elif next_ms is None or now_ms >= next_ms:
+                next_ms = now_ms + check_interval_ms
+                await self.remove_expired()
+
+    async def remove_expired(self) -> None:
+        """Remove the tokens whose time is over. What fails is tried again at the next turn."""
+        wall_ms = self._clock.wall_ms()
+        for token in self.tokens.all():
+            if not token.is_expired(wall_ms):
+                continue
+            try:
+                # Renewed by another broker meanwhile, it stays.
+                await self.change(
+                    token.token_id, lambda found: None if found.is_expired(wall_ms) else found
+                )
+            except KafkaError as error:
+                logger.info("an expired delegation token stays for now: %s", error.message)
+
+
+def build_token_store(
+    config: BrokerConfig, secret: Secret, ports: Ports, tasks: Tasks
+) -> TokenStore:
+    """By the settings of a broker; ``secret`` is one of them."""
+    tokens = DelegationTokens(secret, ports.clock, ports.offload)
+    lifetimes = TokenLifetimes(
+        config.delegation_token_max_lifetime_ms, config.delegation_token_expiry_time_ms
+    )
+    return TokenStore(tokens, lifetimes, ports, tasks)
+
+
+async def _read(session: MetadataSession, token_id: str) -> TokenInformation | None:
+    try:
+        found = await session.get(layout.path_of(token_id))
+    except NoNode:
+        return None
+    token = layout.parse_token(token_id, found.data)
+    if token is None:
+        # ASCII only: the name may come from anyone who can write to the store.
+        logger.error("the delegation token %r in the metadata store is unreadable", token_id[:64])
+    return token
+
+
+async def _ensure(session: MetadataSession, path: str) -> None:
+    if await session.exists(path) is None:
+        try:
+            await session.create(path)
+        except NodeExists:
+            return
+
+
+async def _sweep(session: MetadataSession, announcements: Sequence[tuple[str, int]]) -> None:
+    """Remove those that are older than the newest by more than the retention, by the store's
+    clock: by this broker's, an announcement could go before another broker has read it."""
+    newest_ms = max((created_ms for _path, created_ms in announcements), default=0)
+    for path, created_ms in announcements:
+        if created_ms < newest_ms - ANNOUNCEMENT_RETENTION_MS:
+            try:
+                await session.delete(path)
+            except NoNode:
+                continue
