@@ -18,7 +18,7 @@ COPY ottla ottla
 # The package installs without compiled modules if they fail to build; fail the image build instead.
 RUN pip wheel --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/ottla \
-    && pip --python /opt/ottla/bin/python install --only-binary :all: /wheels/*.whl \
+    && for wheel in /wheels/*.whl; do pip --python /opt/ottla/bin/python install --only-binary :all: "${wheel}[security]"; done \
     && /opt/ottla/bin/python -c "from ottla.protocol.records import compiled_checksum, compiled_columns, compiled_encoding, compiled_rows, compiled_survey"
 
 
@@ -48,9 +48,11 @@ FROM python:3.13.7-slim-bookworm
 
 RUN groupadd --gid 1000 ottla \
     && useradd --uid 1000 --gid ottla --no-create-home --shell /usr/sbin/nologin ottla \
-    && install --directory --owner ottla --group ottla --mode 0750 /data
+    && install --directory --owner ottla --group ottla --mode 0750 /data \
+    && install --directory --owner ottla --group ottla --mode 0700 /secure /secure/broker-1 /secure/broker-2 /secure/broker-3
 COPY --from=build /opt/ottla /opt/ottla
 
+# The directories of docker-compose.secure.yml: a new volume has the owner of what it is mounted over.
 # KAFKA_A_B sets a.b. What is bound is the container's own network; what is told to clients is where
 # they find the published port.
 ENV PATH=/opt/ottla/bin:$PATH \

@@ -163,6 +163,18 @@ def users() -> Main:
     return main
 
 
+def secure_parser() -> MakeParser:
+    from ottla.broker.cli.parsers import secure_parser
+
+    return secure_parser
+
+
+def secure() -> Main:
+    from ottla.broker.cli.secure_command import main
+
+    return main
+
+
 def acls_parser() -> MakeParser:
     from ottla.client.cli.parsers.acls import parser
 

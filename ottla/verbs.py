@@ -72,6 +72,11 @@ VERBS = {
         loaders.users,
         "create, list and delete users that log in with SCRAM",
     ),
+    "secure": Verb(
+        loaders.secure_parser,
+        loaders.secure,
+        "make certificates and passwords for a secure cluster",
+    ),
     "acls": Verb(loaders.acls_parser, loaders.acls, "list, add, remove and explain access rules"),
     "reassign": Verb(
         loaders.reassign_parser, loaders.reassign, "move replicas from broker to broker"

@@ -127,6 +127,52 @@ def users_parser() -> Parser:
     return made
 
 
+def secure_parser() -> Parser:
+    """The command line, as ``ottla secure --help`` shows it."""
+    made = Parser(
+        prog="ottla secure",
+        description="Make the certificates, passwords and settings of a secure cluster whose "
+        "brokers run on several hosts. One broker: ottla start --secure.",
+        epilog="example: ottla secure create secured --broker 1=kafka1 --broker 2=kafka2 "
+        "--zookeeper zoo:2181 --clients kafka1:9093",
+        allow_abbrev=False,
+    )
+    verbs = made.add_subparsers(dest="verb", metavar="VERB", required=True)
+    create = verbs.add_parser(
+        "create",
+        help="create what is missing, and renew certificates that are about to expire",
+        description="Create what is missing, and renew certificates that are about to expire. "
+        "DIR/broker-ID is for the host of that broker, DIR/client for the operator, and the rest "
+        "for no broker.",
+        epilog="example: ottla secure create secured --broker 1=kafka1,localhost --zookeeper "
+        "zoo:2181 --clients kafka1:9093",
+        allow_abbrev=False,
+    )
+    add_format_options(create)
+    create.add_argument("directory", metavar="DIR", help="where to; has DIR/broker-ID for each")
+    create.add_argument(
+        "--broker",
+        dest="brokers",
+        metavar="ID=HOST[,HOST...]",
+        action="append",
+        required=True,
+        help="a broker, and the names and addresses of its host; may be given several times",
+    )
+    create.add_argument(
+        "--clients",
+        dest="bootstrap",
+        metavar="HOST:PORT[,HOST:PORT...]",
+        required=True,
+        help="the addresses that clients connect to",
+    )
+    create.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
+        help="the brokers' ZooKeeper: makes the users in it, and lets the brokers log in there",
+    )
+    return made
+
+
 def _add_mechanism(verb: Parser, meaning: str) -> None:
     verb.add_argument(
         "--mechanism", choices=("SCRAM-SHA-256", "SCRAM-SHA-512"), default=None, help=meaning

@@ -16,6 +16,7 @@ from ottla.protocol.properties import format_properties, parse_properties
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 ADMIN = "admin"
@@ -67,11 +68,10 @@ def secure_files(directory: Path, names: tuple[str, ...]) -> SecureFiles:
             that lacks one of them, or is about to expire, is replaced.
     """
     close_to_others(directory)
-    files = SecureFiles(directory, _passwords(directory / "passwords.properties"))
-    authority = _authority(files.authority, directory / "ca.key")
-    if not files.certificate.exists() or not is_good_for(files.certificate.read_text(), names):
-        issued = authority.issue(Wish(f"CN={BROKER}", names, is_both=True))
-        _write(files.certificate, issued.both)
+    passwords = kept_passwords(directory / "passwords.properties", (ADMIN, BROKER))
+    files = SecureFiles(directory, passwords)
+    authority = kept_authority(files.authority, directory / "ca.key")
+    keep_certificate(authority, files.certificate, Wish(f"CN={BROKER}", names, is_both=True))
     return files
 
 
@@ -84,7 +84,7 @@ def close_to_others(directory: Path) -> None:
 def write_client_properties(files: SecureFiles, bootstrap: str) -> Path:
     """Write the settings of a client that logs in as ``admin``; their path. Raises OSError."""
     settings = client_settings(files, ADMIN, bootstrap)
-    _write(files.client_properties, format_properties(settings))
+    write_file(files.client_properties, format_properties(settings))
     return files.client_properties
 
 
@@ -121,24 +121,32 @@ def jaas_of(user: str, password: str) -> str:
     return f'{_LOGIN} required username="{user}" password="{password}";'
 
 
-def _passwords(path: Path) -> dict[str, str]:
-    if path.exists():
-        return parse_properties(path.read_text("utf-8"))
-    made = {user: secrets.token_urlsafe(_PASSWORD_BYTES) for user in (ADMIN, BROKER)}
-    _write(path, format_properties(made))
-    return made
+def kept_passwords(path: Path, users: Iterable[str]) -> dict[str, str]:
+    """The passwords in the file, with new ones for users that it lacks. Raises OSError."""
+    kept = parse_properties(path.read_text("utf-8")) if path.exists() else {}
+    made = {user: secrets.token_urlsafe(_PASSWORD_BYTES) for user in users if user not in kept}
+    if made:
+        write_file(path, format_properties({**kept, **made}))
+    return {**kept, **made}
 
 
-def _authority(certificate: Path, key: Path) -> Authority:
+def kept_authority(certificate: Path, key: Path) -> Authority:
+    """The authority of these files, made if missing. Raises CryptographyMissing and OSError."""
     if certificate.exists() and key.exists():
         return Authority.load(Issued(certificate.read_text(), key.read_text()))
     made = Authority()
-    _write(key, made.kept.key)
-    _write(certificate, made.certificate, _READABLE)
+    write_file(key, made.kept.key)
+    write_file(certificate, made.certificate, _READABLE)
     return made
 
 
-def _write(path: Path, text: str, mode: int = _OWNER_ONLY) -> None:
+def keep_certificate(authority: Authority, path: Path, wish: Wish) -> None:
+    """Issue it unless the file holds one for these names that lasts. Raises OSError."""
+    if not path.exists() or not is_good_for(path.read_text(), wish.names):
+        write_file(path, authority.issue(wish).both)
+
+
+def write_file(path: Path, text: str, mode: int = _OWNER_ONLY) -> None:
     """Write a file that has its mode from its first byte on, in place of an older one."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)

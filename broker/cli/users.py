@@ -9,23 +9,15 @@ import getpass
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.broker.cli.start import real_ports
-from ottla.broker.engine.tasks import Tasks
-from ottla.broker.membership.store_layout import found_cluster
-from ottla.broker.server.broker import CannotStart
-from ottla.broker.server.first_users import FirstUser, write_user
-from ottla.broker.server.stores import open_store
+from ottla.broker.cli.first_user_writes import write_offline
+from ottla.broker.server.first_users import FirstUser
 from ottla.client.admin import Admin
 from ottla.client.cli.output import json_document, table, write
-from ottla.client.cli.run import CommandError, UsageError, run
+from ottla.client.cli.run import UsageError, run
 from ottla.client.cli.settings import command_config
-from ottla.coordinator.configs.broker_configs import ConfigError, parse_broker_config
-from ottla.coordinator.store.store import StoreError
-from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.sasl.scram_record import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
-    SALT_BYTES,
     SCRAM_MECHANISMS,
 )
 from ottla.protocol.sasl.user_names import name_problem
@@ -108,22 +100,7 @@ async def _write_offline(arguments: argparse.Namespace, users: Sequence[FirstUse
     settings = {"log.dirs": arguments.data_dir or "unused"}
     if arguments.zookeeper is not None:
         settings["zookeeper.connect"] = arguments.zookeeper
-    ports, tasks = real_ports(memory=False), Tasks()
-    try:
-        config = parse_broker_config(settings).config
-        store, opened = await open_store(ports, tasks, config, lambda _error: None)
-        try:
-            session = await store.connect(config.zookeeper_session_timeout_ms)
-            await found_cluster(session, ports.random)
-            for user in users:
-                await write_user(session, user, ports.random.token(SALT_BYTES), only_new=False)
-            await session.close()
-        finally:
-            await opened.close()
-    except (CannotStart, ConfigError, StoreError, KafkaError, CorruptLogError) as error:
-        raise CommandError(getattr(error, "message", None) or str(error)) from error
-    finally:
-        await tasks.stop()
+    await write_offline(settings, users)
 
 
 def _tell(done: str, arguments: argparse.Namespace) -> None:

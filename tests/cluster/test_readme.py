@@ -161,6 +161,8 @@ def test_the_compose_file_is_where_the_page_says() -> None:
     """The services in it have their own tests."""
     assert "docker compose up" in CLUSTERS
     assert (ROOT / "docker-compose.yml").exists()
+    assert "docker-compose.secure.yml" in CLUSTERS
+    assert (ROOT / "docker-compose.secure.yml").exists()
 
 
 @pytest.mark.requirement("ARC-15", "FMT-36")

@@ -1,4 +1,4 @@
-"""The compose file and the Dockerfile, read into what tests ask about."""
+"""The compose files and the Dockerfile, read into what tests ask about."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
+SECURE_FILE = ROOT / "docker-compose.secure.yml"
 DOCKERFILE = ROOT / "Dockerfile"
 IMAGE = "ottla"
 
@@ -33,7 +34,12 @@ class Service:
 
     @property
     def is_broker(self) -> bool:
-        return bool(self.written.get("image") == IMAGE)
+        return bool(self.written.get("image") == IMAGE and self.command[0] == "start")
+
+    @property
+    def is_first_job(self) -> bool:
+        """Whether it has to end before the brokers start."""
+        return bool(self.written.get("restart") == "no")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -71,10 +77,10 @@ def _published(text: str) -> Published:
 
 
 class Composition:
-    """The whole file."""
+    """A whole file."""
 
-    def __init__(self) -> None:
-        self.written: dict[str, Any] = yaml.safe_load(COMPOSE_FILE.read_text("utf-8"))
+    def __init__(self, file: Path = COMPOSE_FILE) -> None:
+        self.written: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
         image = dockerfile_environment()
         every = {
             name: Service(name, written, image)
@@ -82,7 +88,9 @@ class Composition:
         }
         # What runs when it is asked for, and then ends, is no part of the cluster.
         self.jobs = {name: one for name, one in every.items() if "profiles" in one.written}
-        self.services = {name: one for name, one in every.items() if name not in self.jobs}
+        self.first_jobs = {name: one for name, one in every.items() if one.is_first_job}
+        ending = {*self.jobs, *self.first_jobs}
+        self.services = {name: one for name, one in every.items() if name not in ending}
 
     @property
     def brokers(self) -> list[Service]:

@@ -17,11 +17,19 @@ import time
 from typing import TYPE_CHECKING
 
 from ottla.protocol.ports import Address
-from tests.compose.composition import ROOT, Composition, exec_form, stage_of
+from tests.compose.composition import (
+    COMPOSE_FILE,
+    ROOT,
+    Composition,
+    Service,
+    exec_form,
+    stage_of,
+)
 from tests.support.ports import HOST, free_ports
 from tests.zookeeper.servers import ZooKeeperServer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -38,15 +46,17 @@ _OUTSIDE = "localhost"
 class Cluster:
     """Use as a context manager: all processes are gone after it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, file: Path = COMPOSE_FILE) -> None:
         self.directory = directory
-        self.composition = Composition()
+        self.composition = Composition(file)
         self.zookeeper = ZooKeeperServer()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._ports = self._choose_ports()
 
     def __enter__(self) -> Cluster:
         self.zookeeper.start()
+        for name in self.composition.first_jobs:
+            self.run_first_job(name)
         for broker in self.composition.brokers:
             self.start(broker.name)
         return self
@@ -95,7 +105,8 @@ class Cluster:
 
     def environment(self, name: str) -> dict[str, str]:
         """Of a service's process here."""
-        service = {**self.composition.services, **self.composition.jobs}[name]
+        composition = self.composition
+        service = {**composition.services, **composition.jobs, **composition.first_jobs}[name]
         own = {
             variable: _ADDRESS.sub(lambda match: self._moved(name, match), value)
             for variable, value in service.environment.items()
@@ -119,7 +130,7 @@ class Cluster:
         service = self.composition.services[name]
         with self._log_path(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", "ottla", *service.command],
+                [sys.executable, "-m", "ottla", *self._words(service, service.command)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -132,16 +143,8 @@ class Cluster:
         job = self.composition.jobs[name]
         stage = stage_of(job.written["build"]["target"])
         (entry_point,) = (exec_form(one) for one in stage if one.name == "ENTRYPOINT")
-        moved = list(words)
-        for path, volume in job.mounts.items():
-            moved = [
-                word.replace(path, str(self.directory / volume), 1)
-                if word.startswith(f"{path}/")
-                else word
-                for word in moved
-            ]
         return subprocess.run(
-            [sys.executable, "-m", *entry_point, *moved],
+            [sys.executable, "-m", *entry_point, *self._words(job, words)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -150,6 +153,46 @@ class Cluster:
             cwd=self.directory,
             env=self.environment(name),
         )
+
+    def run_first_job(self, name: str) -> None:
+        """Run what the brokers wait for, to its end."""
+        job = self.composition.first_jobs[name]
+        self._mount_inside(job)
+        words = [_ADDRESS.sub(lambda match: self._moved(name, match), one) for one in job.command]
+        done = subprocess.run(
+            [sys.executable, "-m", "ottla", *self._words(job, words)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=JOB_S,
+            check=False,
+            cwd=self.directory,
+            env=self.environment(name),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def _mount_inside(self, service: Service) -> None:
+        """A volume that is mounted inside of another one is a link there."""
+        for path, volume in service.mounts.items():
+            place = self.directory / volume
+            place.mkdir(exist_ok=True)
+            for outer, other in service.mounts.items():
+                link = self.directory / other / path.removeprefix(f"{outer}/")
+                if path.startswith(f"{outer}/") and not link.exists():
+                    link.symlink_to(place)
+
+    def _words(self, service: Service, words: Sequence[str]) -> list[str]:
+        """With directories of the test in place of paths in volumes."""
+        moved = list(words)
+        inner_first = sorted(service.mounts.items(), reverse=True)
+        for path, volume in inner_first:
+            moved = [
+                word.replace(path, str(self.directory / volume), 1)
+                if word == path or word.startswith(f"{path}/")
+                else word
+                for word in moved
+            ]
+        return moved
 
     def is_healthy(self, name: str) -> bool:
         """What the service's own check of health says."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import io
 import json
 import os
+import tarfile
 import time
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -22,10 +24,19 @@ from docker.errors import DockerException
 
 import ottla
 from ottla.broker.system.file_limits import DESCRIPTORS_MAX
-from tests.compose.composition import IMAGE, ROOT, Composition, Service
+from ottla.protocol.properties import parse_properties
+from tests.compose.composition import (
+    COMPOSE_FILE,
+    IMAGE,
+    ROOT,
+    SECURE_FILE,
+    Composition,
+    Service,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 NAME = "ottla-test"
 # For engines whose builds reach packages over the machine's own network alone: "host".
@@ -72,9 +83,9 @@ def _connect() -> tuple[Any, str]:
 class Containers:
     """The services of the file as containers. Use as a context manager."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, file: Path = COMPOSE_FILE) -> None:
         self.engine = engine
-        self.composition = Composition()
+        self.composition = Composition(file)
         self.network: Any = None
         self.running: dict[str, Any] = {}
 
@@ -84,7 +95,13 @@ class Containers:
         )
         self.network = self.engine.networks.create(NAME)
         try:
-            for service in self._in_order():
+            ordered = self._in_order()
+            self._start(ordered[0])
+            self.wait_until_healthy(ordered[0].name)
+            for job in self.composition.first_jobs.values():
+                self._start(job)
+                assert self.running[job.name].wait()["StatusCode"] == 0
+            for service in ordered[1:]:
                 self._start(service)
                 self.wait_until_healthy(service.name)
         except BaseException:
@@ -100,7 +117,7 @@ class Containers:
 
     def _start(self, service: Service) -> None:
         written = service.written
-        check = written["healthcheck"]
+        check = written.get("healthcheck")
         container = self.engine.containers.create(
             written["image"],
             command=service.command or None,
@@ -114,13 +131,7 @@ class Containers:
                 f"{NAME}-{volume}": {"bind": path, "mode": "rw"}
                 for path, volume in service.mounts.items()
             },
-            healthcheck={
-                "test": check["test"],
-                "interval": _nanoseconds(check["interval"]),
-                "timeout": _nanoseconds(check["timeout"]),
-                "retries": check["retries"],
-                "start_period": _nanoseconds(check["start_period"]),
-            },
+            healthcheck=None if check is None else _check(check),
             read_only=written.get("read_only", False),
             tmpfs=dict.fromkeys(written.get("tmpfs", ()), ""),
             cap_drop=written.get("cap_drop"),
@@ -154,6 +165,16 @@ class Containers:
         if self.network is not None:
             with contextlib.suppress(DockerException):
                 self.network.remove()
+
+
+def _check(written: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "test": written["test"],
+        "interval": _nanoseconds(written["interval"]),
+        "timeout": _nanoseconds(written["timeout"]),
+        "retries": written["retries"],
+        "start_period": _nanoseconds(written["start_period"]),
+    }
 
 
 def _nanoseconds(text: str) -> int:
@@ -233,3 +254,21 @@ def test_a_stop_is_obeyed_at_once(containers: Containers) -> None:
     assert time.monotonic() - started < STOP_S / 2
     container.start()
     containers.wait_until_healthy("broker3")
+
+
+async def test_the_secure_file_lets_in_clients_with_the_file_that_it_makes(engine: Any) -> None:
+    """Copied out of the container of its job, as its header says; the volumes have an owner that
+    the image's user can write as."""
+    with Containers(engine, SECURE_FILE) as running:
+        archive, _stat = running.running["secure"].get_archive("/secure/client")
+        with tarfile.open(fileobj=io.BytesIO(b"".join(archive))) as tar:
+            file = tar.extractfile("client/client.properties")
+            assert file is not None
+            settings = parse_properties(file.read().decode())
+        servers = settings.pop("bootstrap.servers")
+        async with ottla.Admin(servers, security=settings) as admin:
+            await admin.create_topic(ottla.NewTopic(TOPIC, 3))
+        async with ottla.Producer(servers, security=settings) as producer:
+            await (await producer.send(TOPIC, b"in"))
+        code, words = running.running["broker1"].exec_run(["ls", "/secure", "/secure/broker-2"])
+        assert code != 0 or not words.split(b"broker-2:")[-1].strip(), words

@@ -64,6 +64,7 @@ ALLOWED_AT_THE_TOP = {
     "broker",
     "client",
     "coordinator",
+    "docker-compose.secure.yml",
     "docker-compose.yml",
     "docs",
     "examples",
