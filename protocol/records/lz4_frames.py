@@ -25,6 +25,16 @@ def with_right_header_checksum(data: memoryview) -> bytes:
 
     Only the first frame: the writers concerned make one. What is no LZ4 frame stays as it is, for
     the codec to refuse."""
+    return _repaired(data, len(_MAGIC))
+
+
+def with_old_header_checksum(data: bytes) -> bytes:
+    """The same frame with the header checksum that readers of message format 0 demand."""
+    return _repaired(memoryview(data), 0)
+
+
+def _repaired(data: memoryview, hashed_from: int) -> bytes:
+    """The frame with a checksum over its header from that byte on."""
     repaired = bytearray(data)
     if len(data) < len(_MAGIC) + _FLAGS_BYTES or data[: len(_MAGIC)] != _MAGIC:
         return bytes(data)
@@ -33,7 +43,7 @@ def with_right_header_checksum(data: memoryview) -> bytes:
     end += _CONTENT_SIZE_BYTES if flags & _CONTENT_SIZE_BIT else 0
     end += _DICTIONARY_BYTES if flags & _DICTIONARY_BIT else 0
     if end < len(repaired):
-        repaired[end] = header_checksum(data[len(_MAGIC) : end])
+        repaired[end] = header_checksum(data[hashed_from:end])
     return bytes(repaired)
 
 

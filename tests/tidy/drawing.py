@@ -38,6 +38,7 @@ ottla: broker.testing client client.administration client.cli client.cluster cli
 protocol:
 protocol.messages:
 protocol.records:
+protocol.message_sets: protocol.records
 protocol.sasl:
 wire.tls:
 wire: protocol.messages protocol.sasl wire.tls
@@ -111,7 +112,8 @@ broker.metadata: broker.engine broker.log.storage broker.policy broker.replica
 broker.membership: broker.engine broker.metadata coordinator.metadata coordinator.store wire
 broker.partitions: broker.engine broker.log broker.log.directories broker.log.storage
     broker.metadata broker.policy broker.replica coordinator.configs coordinator.controller
-    coordinator.metadata coordinator.store protocol.messages protocol.records
+    coordinator.metadata coordinator.store protocol.message_sets protocol.messages
+    protocol.records
 broker.cleaner: broker.log broker.log.storage broker.partitions broker.replica
     coordinator.configs protocol.records
 broker.controlling: broker.engine broker.membership broker.metadata broker.partitions
@@ -129,9 +131,10 @@ broker.coordinating: broker.administration broker.engine broker.membership broke
     protocol.messages protocol.records wire
 broker.handlers: broker.security broker.administration broker.authorization broker.coordinating
     broker.directories broker.engine broker.metadata broker.partitions broker.quotas
-    coordinator.configs protocol.messages
+    coordinator.configs coordinator.store protocol.messages
 broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
-    broker.handlers.groups broker.handlers.security broker.handlers.transactions
+    broker.handlers.groups broker.handlers.old broker.handlers.security
+    broker.handlers.transactions
     broker.quotas coordinator.metadata protocol.messages wire
 broker.handlers.cluster: broker.administration broker.coordinating broker.directories
     broker.engine broker.handlers broker.metadata broker.partitions broker.policy broker.quotas
@@ -140,6 +143,9 @@ broker.handlers.data: broker.coordinating broker.engine broker.handlers broker.p
     broker.policy coordinator.metadata protocol.messages
 broker.handlers.groups: broker.coordinating broker.engine broker.handlers broker.policy
     coordinator protocol.messages
+broker.handlers.old: broker.engine broker.handlers broker.handlers.data
+    broker.partitions broker.replica coordinator.store protocol.message_sets protocol.messages
+    protocol.records
 broker.handlers.security: broker.authorization broker.engine broker.handlers broker.policy
     broker.quotas broker.security coordinator.metadata coordinator.store protocol.messages
     protocol.sasl

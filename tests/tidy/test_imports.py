@@ -227,6 +227,7 @@ def test_shells_reach_the_world_through_the_seams_only() -> None:
 # Their functions that load a part when it is first needed do nothing else.
 LOADERS = {
     "ottla.broker.api.handlers",
+    "ottla.broker.api.old_handlers",
     "ottla.broker.coordinating.groups",
     "ottla.broker.coordinating.transactions",
     "ottla.broker.metrics.groups",

@@ -1,0 +1,175 @@
+"""Stored batches made the messages that consumers of formats 0 and 1 read. Pure.
+
+Kafka's rules: offsets and codecs stay, headers and producers are lost, markers of transactions are
+left out and records of aborted transactions are not. What is uncompressed becomes messages that
+begin at the fetched offset, a compressed batch becomes one wrapper. zstd is refused: no old
+consumer reads it. The work comes in short steps, so that it need not stop others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.message_sets.writer import form_of, message, wrapper
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.records.batch import (
+    LENGTH_END,
+    LENGTH_POSITION,
+    RecordBatch,
+)
+from ottla.protocol.records.codec import decode_records
+from ottla.protocol.records.compression import OUTPUT_BYTES_MAX, Codec
+from ottla.protocol.records.old_messages import iterate_entries, read_entry
+from ottla.protocol.records.record import record_view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ottla.protocol.records.old_messages import LogEntry
+    from ottla.protocol.records.record import Record
+
+# Stored bytes that are read at once; a larger entry is read whole.
+CHUNK_BYTES = 256 * 1024
+# A step ends after as many messages, or one wrapper: about a millisecond.
+_STEP_MESSAGES = 256
+
+
+class LoweringPlan(NamedTuple):
+    """What is to become of stored records.
+
+    ``max_bytes`` bounds the output. ``may_cut``: the last message may be cut off there, as
+    consumers before Fetch 3 expect; without it the first message is whole however large it is."""
+
+    magic: int
+    from_offset: int
+    max_bytes: int
+    may_cut: bool
+
+
+class Lowered(NamedTuple):
+    """One entry of a message set, the offset after the last record in it, and how many records were
+    converted to make it."""
+
+    data: bytes
+    next_offset: int
+    record_count: int
+
+
+class Lowering:
+    """The messages of one partition's answer, made step by step.
+
+    ``read``: returns so many stored bytes from a position on, of the ``size_bytes`` that begin
+    with a batch.
+
+    Example: ``while lowering.step(): pass``."""
+
+    def __init__(
+        self, read: Callable[[int, int], bytes], size_bytes: int, plan: LoweringPlan
+    ) -> None:
+        self.data = bytearray()
+        # The offset after the last entry that was looked at, markers included.
+        self.next_offset = plan.from_offset
+        self.record_count = 0
+        # The reason why nothing can be answered; set only if there is no data.
+        self.failure: KafkaError | None = None
+        self._plan = plan
+        self._entries = _entries(read, size_bytes)
+        self._messages: Iterator[Lowered] = iter(())
+
+    def step(self) -> bool:
+        """Go on for about a millisecond; False when the answer is complete. Raises OSError."""
+        try:
+            return self._step()
+        except KafkaError as error:
+            # What comes before the fault is answered; the next fetch begins with the fault.
+            if not self.data:
+                self.failure = error
+            return False
+
+    def _step(self) -> bool:
+        plan = self._plan
+        for _ in range(_STEP_MESSAGES):
+            one = next(self._messages, None)
+            if one is None:
+                entry = next(self._entries, None)
+                if entry is None:
+                    return False
+                self._messages = lowered(entry, plan.magic, plan.from_offset)
+                if isinstance(entry, RecordBatch) and entry.is_control:
+                    self.next_offset = entry.next_offset
+                continue
+            room_bytes = plan.max_bytes - len(self.data)
+            if len(one.data) > room_bytes and plan.may_cut:
+                self.data += one.data[:room_bytes]
+                return False
+            if len(one.data) > room_bytes and self.data:
+                return False
+            self.data += one.data
+            self.record_count += one.record_count
+            self.next_offset = one.next_offset
+        return len(self.data) < plan.max_bytes
+
+
+def lowered(entry: LogEntry, magic: int, from_offset: int) -> Iterator[Lowered]:
+    """The entries of a message set for one stored entry, from an offset on.
+
+    Raises KafkaError while iterating: UNSUPPORTED_COMPRESSION_TYPE for zstd, CORRUPT_MESSAGE."""
+    if not isinstance(entry, RecordBatch) and entry.magic <= magic:
+        yield Lowered(bytes(entry.view), entry.offset + 1, 0)
+        return
+    if isinstance(entry, RecordBatch) and entry.is_control:
+        return
+    codec, timestamp_type = entry.codec, entry.timestamp_type
+    if codec is Codec.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 10 of the fetch request"
+        )
+    records = _records(entry)
+    if codec is not Codec.NONE:
+        if records:
+            data = wrapper(magic, records, codec, timestamp_type)
+            yield Lowered(data, records[-1].offset + 1, len(records))
+        return
+    form = form_of(magic, Codec.NONE, timestamp_type)
+    for offset, timestamp, key, value, _headers in records:
+        if offset >= from_offset:
+            yield Lowered(message(form, offset, timestamp, key, value), offset + 1, 1)
+
+
+def _records(entry: LogEntry) -> list[Record]:
+    if isinstance(entry, RecordBatch):
+        return decode_records(entry, record_view(entry, OUTPUT_BYTES_MAX))
+    return list(read_entry(entry))
+
+
+def _entries(read: Callable[[int, int], bytes], size_bytes: int) -> Iterator[LogEntry]:
+    """The stored entries, of bytes that are read in pieces."""
+    position, wanted = 0, CHUNK_BYTES
+    while position < size_bytes:
+        count = min(wanted, size_bytes - position)
+        chunk = memoryview(read(position, count))
+        whole = _whole_bytes(chunk)
+        if whole:
+            yield from iterate_entries(chunk[:whole])
+            position, wanted = position + whole, CHUNK_BYTES
+            continue
+        if len(chunk) < count or position + count == size_bytes:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the stored records end too early")
+        length = int.from_bytes(chunk[LENGTH_POSITION:LENGTH_END], signed=True)
+        wanted = LENGTH_END + length
+        if wanted <= count:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a stored batch has no valid size")
+
+
+def _whole_bytes(chunk: memoryview) -> int:
+    """Up to where a piece holds complete entries."""
+    position = 0
+    while len(chunk) - position >= LENGTH_END:
+        length = int.from_bytes(
+            chunk[position + LENGTH_POSITION : position + LENGTH_END], signed=True
+        )
+        if length <= 0 or LENGTH_END + length > len(chunk) - position:
+            break
+        position += LENGTH_END + length
+    return position

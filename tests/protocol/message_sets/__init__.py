@@ -1,0 +1,1 @@
+"""Message sets of formats 0 and 1."""
