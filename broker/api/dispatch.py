@@ -1,8 +1,8 @@
 """Frame to header to request to handler to reply: the outermost layer of every request.
 
 Nothing here knows what an API does. A handler gives back one of four things: a response, an
-answer that comes later, a coroutine (its ordered part must suspend; ``Paused`` if that is to wait
-for another broker), or None (no reply is owed).
+answer that comes later (a response, or a coroutine that makes it), a coroutine (its ordered part
+must suspend; ``Paused`` if that is to wait for another broker), or None (no reply is owed).
 Unknown versions and malformed bodies cost the connection; an unknown API key does not.
 """
 
@@ -83,7 +83,7 @@ class _Route:
         self.waits = api.waits
         self.response = api.response
         self.header = response_header(api.key, version)
-        self.handler: Callable[[Services, RequestContext, Any], Outcome] = api.handler
+        self.handler: Callable[[Services, RequestContext, Any], Outcome] = api.handler(version)
         self.decode = decoder(api.request, version)
         self.encode = encoder(api.response, version)
         self.straight = api.straight(version)
@@ -100,8 +100,6 @@ class Dispatcher:
         self._routes: dict[int, _Route] = {}
         self._now_ms = services.ports.clock.now_ms
         self.bug_count = 0
-        # What was said once of versions that are advertised and not served.
-        self._told: set[str] = set()
         # By API key how long requests took until they were answered, in a sample.
         self.times: dict[int, Histogram] = {}
 
@@ -218,9 +216,18 @@ class Dispatcher:
         if outcome is None:
             reply.skip()
         elif isinstance(outcome, DeferredAnswer):
-            outcome.then(lambda response: self._send(route, correlation_id, response, reply))
+            outcome.then(lambda answer: self._deliver(route, correlation_id, answer, reply))
         else:
             self._send(route, correlation_id, outcome, reply)
+
+    def _deliver(self, route: _Route, correlation_id: int, answer: Any, reply: ReplySlot) -> None:
+        """Send an answer that came later, or first carry out the work that it takes: neither a
+        handler nor the connection's next request waits for that."""
+        if answer.__class__ is CoroutineType:
+            work = self._suspended(route, correlation_id, answer, reply)
+            self._tasks.spawn(f"answer of api {route.key}", work)
+        else:
+            self._send(route, correlation_id, answer, reply)
 
     def _send(self, route: _Route, correlation_id: int, response: Any, reply: ReplySlot) -> None:
         out = bytearray(route.header(correlation_id))
@@ -268,24 +275,10 @@ class Dispatcher:
             if key == _API_VERSIONS_KEY:
                 self._answer_unsupported_api_versions(api, correlation_id, reply)
             else:
-                self._refuse_version(api, version, reply)
+                reply.close(f"api {api.key} version {version} is not served")
             return None
         times = self.times.setdefault(key, Histogram())
         return self._routes.setdefault(key << 16 | version, _Route(api, version, times))
-
-    def _refuse_version(self, api: Api, version: int, reply: ReplySlot) -> None:
-        reason = f"api {api.key} version {version} is not served"
-        if version in api.advertised and reason not in self._told:
-            # The client had no way to know; its operator has.
-            self._told.add(reason)
-            logger.warning(
-                "%s: a client sent %s in version %s, whose record format is that of Kafka before "
-                "0.11; its connections are closed: use a client of Kafka 0.11 or later",
-                reason,
-                api.key.name,
-                version,
-            )
-        reply.close(reason)
 
     def _answer_unsupported_api_versions(
         self, api: Api, correlation_id: int, reply: ReplySlot

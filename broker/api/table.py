@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.api import handlers
+from ottla.broker.api import handlers, old_handlers
 from ottla.broker.api.rights import RIGHTS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.data_classes import dataclass
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One row. ``served_from`` lies above ``min_version`` where versions are advertised for the
-    sake of clients that only test for them.
+    """One row. ``old_handler``: loads what serves versions before ``old_until``, those of Kafka
+    before 0.11, where they are another matter.
 
     ``waits``: what the handler suspends for is the cluster's answer, not its own ordered part, so
     it must hold neither a handler slot nor its connection's lane meanwhile. ``load_straight``:
@@ -36,22 +36,19 @@ class Api:
     min_version: int
     max_version: int
     load_handler: Callable[[], Handler]
-    served_from: int = 0
     waits: bool = False
     load_straight: Callable[[], MakeStraight] | None = None
+    old_until: int = 0
+    load_old: Callable[[], Handler] | None = None
 
     def serves(self, version: int) -> bool:
         """Whether requests of that version are answered."""
-        return max(self.min_version, self.served_from) <= version <= self.max_version
+        return self.min_version <= version <= self.max_version
 
-    @property
-    def advertised(self) -> range:
-        """The versions that ApiVersions names."""
-        return range(self.min_version, self.max_version + 1)
-
-    @property
-    def handler(self) -> Handler:
-        """The function, loaded now."""
+    def handler(self, version: int) -> Handler:
+        """The function for requests of that version, loaded now."""
+        if self.load_old is not None and version < self.old_until:
+            return self.load_old()
         return self.load_handler()
 
     def straight(self, version: int) -> Straight | None:
@@ -80,24 +77,48 @@ TABLE: dict[int, Api] = {
             0,
             13,
             handlers.produce,
-            served_from=3,
             load_straight=handlers.produce_straight,
+            old_until=3,
+            load_old=old_handlers.produce,
         ),
         Api(
             ApiKey.FETCH,
-            4,
+            0,
             18,
             handlers.fetch,
             load_straight=handlers.fetch_straight,
+            old_until=4,
+            load_old=old_handlers.fetch,
         ),
-        Api(ApiKey.LIST_OFFSETS, 1, 10, handlers.list_offsets),
+        Api(
+            ApiKey.LIST_OFFSETS,
+            0,
+            10,
+            handlers.list_offsets,
+            old_until=1,
+            load_old=old_handlers.list_offsets,
+        ),
         Api(ApiKey.METADATA, 0, 13, handlers.metadata),
         Api(ApiKey.LEADER_AND_ISR, 5, 7, handlers.leader_and_isr, waits=True),
         Api(ApiKey.STOP_REPLICA, 3, 4, handlers.stop_replica, waits=True),
         Api(ApiKey.UPDATE_METADATA, 7, 8, handlers.update_metadata, waits=True),
         Api(ApiKey.CONTROLLED_SHUTDOWN, 3, 3, handlers.controlled_shutdown, waits=True),
-        Api(ApiKey.OFFSET_COMMIT, 2, 9, handlers.offset_commit),
-        Api(ApiKey.OFFSET_FETCH, 1, 9, handlers.offset_fetch),
+        Api(
+            ApiKey.OFFSET_COMMIT,
+            0,
+            9,
+            handlers.offset_commit,
+            old_until=1,
+            load_old=old_handlers.offset_commit,
+        ),
+        Api(
+            ApiKey.OFFSET_FETCH,
+            0,
+            9,
+            handlers.offset_fetch,
+            old_until=1,
+            load_old=old_handlers.offset_fetch,
+        ),
         Api(ApiKey.FIND_COORDINATOR, 0, 6, handlers.find_coordinator),
         Api(ApiKey.JOIN_GROUP, 0, 9, handlers.join_group),
         Api(ApiKey.HEARTBEAT, 0, 4, handlers.heartbeat),
@@ -107,11 +128,11 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.LIST_GROUPS, 0, 5, handlers.list_groups),
         Api(ApiKey.SASL_HANDSHAKE, 0, 1, handlers.sasl_handshake),
         Api(ApiKey.API_VERSIONS, 0, 4, handlers.api_versions),
-        Api(ApiKey.CREATE_TOPICS, 2, 7, handlers.create_topics, waits=True),
-        Api(ApiKey.DELETE_TOPICS, 1, 6, handlers.delete_topics, waits=True),
+        Api(ApiKey.CREATE_TOPICS, 0, 7, handlers.create_topics, waits=True),
+        Api(ApiKey.DELETE_TOPICS, 0, 6, handlers.delete_topics, waits=True),
         Api(ApiKey.DELETE_RECORDS, 0, 2, handlers.delete_records, waits=True),
         Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handlers.init_producer_id, waits=True),
-        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, handlers.offset_for_leader_epoch),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, handlers.offset_for_leader_epoch),
         Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, handlers.add_partitions_to_txn),
         Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, handlers.add_offsets_to_txn),
         Api(ApiKey.END_TXN, 0, 5, handlers.end_txn),
@@ -120,10 +141,10 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_ACLS, 0, 3, handlers.describe_acls),
         Api(ApiKey.CREATE_ACLS, 0, 3, handlers.create_acls),
         Api(ApiKey.DELETE_ACLS, 0, 3, handlers.delete_acls),
-        Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, handlers.describe_configs),
+        Api(ApiKey.DESCRIBE_CONFIGS, 0, 4, handlers.describe_configs),
         Api(ApiKey.ALTER_CONFIGS, 0, 2, handlers.alter_configs, waits=True),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, handlers.alter_replica_log_dirs, waits=True),
-        Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 4, handlers.describe_log_dirs),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, handlers.describe_log_dirs),
         Api(ApiKey.SASL_AUTHENTICATE, 0, 2, handlers.sasl_authenticate),
         Api(ApiKey.CREATE_PARTITIONS, 0, 3, handlers.create_partitions, waits=True),
         Api(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, handlers.create_delegation_token),

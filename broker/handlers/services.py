@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.broker.security.logins import Logins
     from ottla.broker.security.token_store import TokenStore
     from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.messages.api_versions import ApiVersion
     from ottla.protocol.ports import Ports
 
@@ -55,6 +56,8 @@ class Services:
     refusal_log: RefusalLog
     waiting: Purgatory
     admin: ClusterAdmin
+    # The session with the metadata store. Raises KafkaError while there is none.
+    session: Callable[[], MetadataSession]
     internal_topics: InternalTopics
     groups: GroupCoordinator
     transactions: TransactionCoordinator

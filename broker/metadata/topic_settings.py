@@ -43,6 +43,8 @@ class TopicSettings:
     min_insync_replicas: int
     unclean_leader_election: bool
     compresses_with_zstd: bool
+    # Whether records are converted for consumers of older formats.
+    lowers_formats: bool = True
     # Whether a replica has only what it has flushed.
     flush_before_ack: bool = False
     # None: no replica is throttled.
@@ -89,6 +91,7 @@ def topic_settings(config: TopicConfig) -> TopicSettings:
         min_insync_replicas=config.min_insync_replicas,
         unclean_leader_election=config.unclean_leader_election_enable,
         compresses_with_zstd=codec is Codec.ZSTD,
+        lowers_formats=config.message_downconversion_enable,
         flush_before_ack=config.flush_before_ack,
         throttled_leaders=throttled_replicas(config.leader_replication_throttled_replicas),
         throttled_followers=throttled_replicas(config.follower_replication_throttled_replicas),

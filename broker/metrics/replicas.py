@@ -94,6 +94,16 @@ _OF_TOPIC: tuple[tuple[str, str, Callable[[Traffic], float]], ...] = (
         "Bytes that followers fetched here.",
         lambda topic: topic.replicated_bytes,
     ),
+    (
+        "producemessageconversions",
+        "Records of older formats that became batches here.",
+        lambda topic: topic.raised_count,
+    ),
+    (
+        "fetchmessageconversions",
+        "Records that consumers fetched in older formats here.",
+        lambda topic: topic.lowered_count,
+    ),
 )
 
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.produce import ProduceResponse
     from ottla.protocol.ports import Clock, Offload
 
+    Judged = RecordBatch | AppendPlan
+    """A batch that may be written as it is, or what is to become of one."""
+
 _NONE = ErrorCode.NONE
 _NOT = ReadReason.NOT
 ACKS_ALL = -1

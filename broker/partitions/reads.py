@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.engine.deferred import DeferredAnswer
+from ottla.broker.partitions.conversions import Conversions
 from ottla.broker.partitions.fetch_session import Sessions
 from ottla.broker.partitions.follower_reads import FollowerReads
 from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch, PartitionRead
@@ -57,6 +58,7 @@ class Reads:
         self.sends_to_racks = config.replica_selector_class is not None
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots)
         self.cold_read_count = 0
+        self.conversions = Conversions(ports.offload)
 
     def fetch(
         self,

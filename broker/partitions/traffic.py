@@ -12,6 +12,8 @@ class Traffic:
         "appended_count",
         "copied_bytes",
         "fetched_bytes",
+        "lowered_count",
+        "raised_count",
         "replicated_bytes",
     )
 
@@ -24,3 +26,6 @@ class Traffic:
         # To consumers, and to followers.
         self.fetched_bytes = 0
         self.replicated_bytes = 0
+        # Records that were converted from and to the formats before record batches.
+        self.raised_count = 0
+        self.lowered_count = 0

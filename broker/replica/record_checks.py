@@ -97,12 +97,17 @@ def look_at_length(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> Record
     batch = plan.batch
     if batch is None or plan.look is _NOT:
         return RecordChecks(plan)
-    floor = rules.max_message_bytes * _OUTPUT_TOPICS_LIMIT_MAX
-    limit = min(_OUTPUT_BYTES_MAX, max(floor, batch.size_bytes * _OUTPUT_RATIO_MAX))
+    limit_bytes = output_limit_bytes(rules, batch.size_bytes)
     try:
-        return _look(plan, batch, rules, wall_ms, limit)
+        return _look(plan, batch, rules, wall_ms, limit_bytes)
     except KafkaError as error:
         return _refusal(error)
+
+
+def output_limit_bytes(rules: AppendRules, size_bytes: int) -> int:
+    """To how much a batch of that size may decompress."""
+    floor = rules.max_message_bytes * _OUTPUT_TOPICS_LIMIT_MAX
+    return min(_OUTPUT_BYTES_MAX, max(floor, size_bytes * _OUTPUT_RATIO_MAX))
 
 
 def _refusal(error: KafkaError) -> RecordChecks:

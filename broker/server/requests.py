@@ -56,7 +56,7 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
         clock,
         ports.random,
     )
-    services = _build_services(parts, admin)
+    services = _build_services(parts, admin, lifecycle)
     if parts.audit_topic is not None:
         parts.audit_topic.make_topics = services.internal_topics.request
     dispatcher = Dispatcher(services, TABLE, shared.tasks)
@@ -94,7 +94,7 @@ def _quota_windows(config: BrokerConfig) -> Windows:
     )
 
 
-def _build_services(parts: BrokerParts, admin: ClusterAdmin) -> Services:
+def _build_services(parts: BrokerParts, admin: ClusterAdmin, lifecycle: Lifecycle) -> Services:
     shared, coordinators = parts.shared, parts.coordinators
     ports, config, metadata = shared.ports, shared.config, shared.metadata
     reads = Reads(
@@ -118,6 +118,7 @@ def _build_services(parts: BrokerParts, admin: ClusterAdmin) -> Services:
         refusal_log=RefusalLog(ports.clock, shared.tasks),
         waiting=shared.waiting,
         admin=admin,
+        session=lambda: lifecycle.session,
         internal_topics=InternalTopics(config, creation, shared.tasks),
         groups=coordinators.groups,
         transactions=coordinators.transactions,

@@ -101,6 +101,11 @@ def state(name: str, index: int) -> str:
     return f"{TOPICS}/{name}/partitions/{index}/state"
 
 
+def consumer_offset(group_id: str, topic_name: str, index: int) -> str:
+    """The position of a group in a partition, as consumers of Kafka 0.8 keep it: digits."""
+    return f"/consumers/{group_id}/offsets/{topic_name}/{index}"
+
+
 def delete_topic(name: str) -> str:
     return f"{DELETE_TOPICS}/{name}"
 

@@ -162,6 +162,8 @@ def _entry(
         config_source=entry.source,
         is_sensitive=entry.is_sensitive,
     )
+    if context.api_version == 0:
+        described.is_default = entry.is_default
     if request.include_synonyms:
         described.synonyms = [
             describe_configs.DescribeConfigsSynonym(

@@ -1,7 +1,6 @@
 """Produce (key 0): append batches to partitions led here.
 
-Versions 3-13 are served. 0-2 are advertised, because librdkafka before 2.11.1 tests for them, but
-carry the formats before record batches; no client that is asked to choose picks them.
+Versions 3-13; 0-2, which carry older formats, come by way of handlers/old.
 3: record batches, transactional id. 5: log start offset. 7: zstd. 8: record errors (KIP-467).
 10: current leader (KIP-951). 11: TRANSACTION_ABORTABLE allowed. 12: partitions join the transaction
 with their first batch (KIP-890). 13: topics by id (KIP-516).
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
+    from ottla.broker.partitions.partition import PartitionRuntime
+    from ottla.broker.partitions.produces import Judged
     from ottla.protocol.ids import Uuid
     from ottla.protocol.messages.produce import (
         PartitionProduceData,
@@ -37,11 +38,21 @@ if TYPE_CHECKING:
     )
 
     _Asked = tuple[TopicProduceData, Iterable[PartitionProduceData]]
+    Judge = Callable[[PartitionRuntime, PartitionProduceData, int], Judged | None]
+    """Partition, records and version to what may be appended; None if there are no records."""
 
 _NONE = ErrorCode.NONE
 
 
-def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Any:
+def _judged(partition: PartitionRuntime, wanted: PartitionProduceData, api_version: int) -> Judged:
+    records = wanted.records
+    assert not isinstance(records, FileRegion), "requests hold their records in memory"
+    return partition.judge(records, api_version)
+
+
+def handle(
+    services: Services, context: RequestContext, request: ProduceRequest, judge: Judge = _judged
+) -> Any:
     """Append in the ordered part; answer once acks and flush settings are satisfied.
 
     The ordered part suspends only where records must be looked into, or the coordinator of a
@@ -59,7 +70,7 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
             if refusal is not _NONE:
                 answer.error_code = refusal
                 continue
-            part = _judge(services, context, (name, topic.topic_id), wanted, answer)
+            part = _part(appends, (name, topic.topic_id), wanted, answer, judge)
             if part is None:
                 continue
             if part.needs_look:
@@ -134,26 +145,26 @@ def _asked(
     return ((topic, wanted.values()) for topic, wanted in found.values() if wanted)
 
 
-def _judge(
-    services: Services,
-    context: RequestContext,
+def _part(
+    appends: Appends,
     topic: tuple[str, Uuid],
     wanted: PartitionProduceData,
     answer: PartitionProduceResponse,
+    judge: Judge,
 ) -> ProducePart | None:
+    """What may be appended; None if the answer says why nothing is, or there is nothing."""
+    services, api_version = appends.services, appends.context.api_version
     name, topic_id = topic
     partition = services.partitions.find(name, wanted.index)
     if partition is None:
         answer.error_code = services.metadata.error_for_missing(name, wanted.index)
         return None
-    if context.api_version >= TOPIC_ID_VERSION and partition.log.topic_id != topic_id:
+    if api_version >= TOPIC_ID_VERSION and partition.log.topic_id != topic_id:
         # The topic was created again, and this replica has the old one or already the new one.
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         return None
-    records = wanted.records
-    assert not isinstance(records, FileRegion), "requests hold their records in memory"
-    judged = partition.judge(records, context.api_version)
-    return ProducePart.of(partition, judged, answer)
+    judged = judge(partition, wanted, api_version)
+    return None if judged is None else ProducePart.of(partition, judged, answer)
 
 
 async def _look_then_write(

@@ -50,7 +50,7 @@ SETTINGS = {
     "default.replication.factor": "3",
 }
 # Their answers have no place for a refusal: an empty answer is one.
-SILENT = {(ApiKey.DESCRIBE_LOG_DIRS, 1), (ApiKey.DESCRIBE_LOG_DIRS, 2)}
+SILENT = {(ApiKey.DESCRIBE_LOG_DIRS, version) for version in range(3)}
 Rules = list[AclRule]
 
 

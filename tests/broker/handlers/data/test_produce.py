@@ -67,24 +67,6 @@ async def test_every_version_appends(client: RawClient, version: int) -> None:
     assert answers[0].log_append_time_ms == answers[1].log_append_time_ms == -1
 
 
-@pytest.mark.parametrize("version", range(3))
-async def test_versions_without_record_batches_are_not_served_which_is_told_once(
-    version: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """They are advertised for the sake of clients that only test for them; one that uses them
-    tries again and again, and its operator is told why in one line."""
-    async with running_broker() as running:
-        for _ in range(2):
-            async with running.connect() as client:
-                client.send(version, produce(b""))
-                with pytest.raises(EOFError):
-                    await client.frame()
-
-    (told,) = [one.getMessage() for one in caplog.records if one.name == "ottla.api"]
-    assert f"PRODUCE in version {version}" in told
-    assert "use a client of Kafka 0.11 or later" in told
-
-
 def damaged() -> bytes:
     """A batch with one flipped bit in its payload."""
     spoiled = bytearray(batch(b"value"))

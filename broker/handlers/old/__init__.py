@@ -1,0 +1,1 @@
+"""Versions of Kafka before 0.11 whose requests need another way than the later ones."""

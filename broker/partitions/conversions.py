@@ -1,0 +1,32 @@
+"""Conversions for consumers of the formats before record batches, off the event loop.
+
+A step takes about a millisecond in a worker, so the event loop never waits longer for the
+interpreter. Stored bytes are read when they are converted; what waits for its turn holds none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.protocol.message_sets.lowering import Lowering
+    from ottla.protocol.ports import Offload
+
+# Answers that are made at the same time, each of a bounded size.
+_AT_ONCE_MAX = 2
+# Of one answer. A consumer of these versions may ask for everything in one request.
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+
+
+class Conversions:
+    """Owned by the broker's reads."""
+
+    def __init__(self, offload: Offload) -> None:
+        self._offload = offload
+        self.turns = asyncio.Semaphore(_AT_ONCE_MAX)
+
+    async def run(self, lowering: Lowering) -> None:
+        """Carry the conversion out. Raises OSError."""
+        while await self._offload.run(lowering.step):
+            pass

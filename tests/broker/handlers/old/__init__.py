@@ -1,0 +1,1 @@
+"""Versions of Kafka before 0.11."""
