@@ -236,6 +236,13 @@ def _equal(self: object, other: object) -> bool:
     )
 
 
+# Fields that hold passwords, or what serves as one: no log or traceback shows them.
+_SECRET = frozenset({"auth_bytes", "hmac", "salted_password"})
+
+
 def _represent(self: object) -> str:
-    values = (f"{name}={getattr(self, name)!r}" for name in schema_of(type(self)).fields)
+    values = (
+        f"{name}=***" if name in _SECRET else f"{name}={getattr(self, name)!r}"
+        for name in schema_of(type(self)).fields
+    )
     return f"{type(self).__name__}({', '.join(values)})"

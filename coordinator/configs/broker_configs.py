@@ -170,6 +170,10 @@ class BrokerConfig:
     zookeeper_ssl_truststore_location: str | None
     zookeeper_ssl_truststore_type: str | None
 
+    def __repr__(self) -> str:
+        # The others may be passwords, or the texts that they were read from.
+        return f"BrokerConfig(broker_id={self.broker_id}, listeners={self.listeners!r})"
+
     @property
     def sources(self) -> ConfigSources:
         """The file alone, as the sources of topics' configurations start."""

@@ -33,6 +33,10 @@ class ConfigSources(NamedTuple):
     cluster_wide: Mapping[str, str] = _NOTHING
     static: Mapping[str, str] = _NOTHING
 
+    def __repr__(self) -> str:
+        # Some of the values are passwords.
+        return "ConfigSources(...)"
+
     def layers(self) -> tuple[tuple[ConfigSource, Mapping[str, str]], ...]:
         """The three with their ids, strongest first."""
         return (

@@ -1,0 +1,302 @@
+"""A scanner for secrets (SEC-16): passwords with a mark go through a secure broker and its clients,
+and are then looked for wherever an operator, another user or a thief may look."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ottla
+from ottla.broker.security.certificates import pkcs12
+from ottla.client.cluster.config_requests import ConfigChange, ResourceType
+from ottla.client.settings.config import ClientConfig
+from ottla.coordinator.configs.broker_configs import parse_broker_config
+from ottla.protocol.configs import ConfigOperation
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.ports import Address
+from ottla.protocol.properties import format_properties, parse_properties
+from ottla.wire.errors import AuthenticationFailed, RequestRefused
+from tests.broker.security.test_bearer_tokens import unsigned
+from tests.broker.security.test_login import log_in
+from tests.broker.security.test_tls_fetches import TlsClient
+from tests.support import certificates
+from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.hostile.secure_process import HOST, SecureProcess
+from tests.support.pages import read_page
+from tests.support.ports import free_row
+from tests.support.sasl_broker import jaas
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+MARK = "m4rk-of-a-s3cret-"
+ADMIN, KEYS, BROKERS, STORE, ENCODER = (
+    f"{MARK}{word}" for word in ["admin", "keys", "brokers", "zk", "enc"]
+)
+SCRAM, WRONG, IN_CONFIG = (f"{MARK}{word}" for word in ("scram", "wrong", "config"))
+TOKEN = unsigned(sub=f"{MARK}subject")
+# The resource type BROKER_LOGGER (KIP-412).
+LOGGERS = 8
+
+
+def forms(secret: str) -> Iterator[bytes]:
+    """A secret as it is, in hexadecimal digits, and in base64 wherever it begins there."""
+    plain = secret.encode()
+    yield plain
+    yield plain.hex().encode()
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + plain)
+        # The first and last characters depend on what stands beside it.
+        yield encoded[4 if before else 0 : -4]
+
+
+def hits(secrets: Iterable[str], places: Mapping[str, bytes | str]) -> list[str]:
+    """Where a secret stands, which, and what is before it."""
+    found = []
+    for where, content in places.items():
+        data = content.encode() if isinstance(content, str) else content
+        for secret in secrets:
+            at = max(data.find(form) for form in forms(secret))
+            if at >= 0:
+                found.append(f"{secret} in {where} behind {data[max(0, at - 200) : at]!r}")
+    return found
+
+
+def test_the_scanner_finds_what_it_looks_for() -> None:
+    """Else it would find nothing for ever."""
+    encoded = base64.b64encode(b"\0alice\0" + ADMIN.encode()).decode()
+    places = {"log": f"x {ADMIN}\n", "token": encoded, "hex": KEYS.encode().hex(), "clean": "x"}
+
+    found = [" ".join(one.split()[:3]) for one in hits([ADMIN, KEYS], places)]
+    assert found == [f"{ADMIN} in log", f"{ADMIN} in token", f"{KEYS} in hex"]
+
+
+class FromFile(SecureProcess):
+    """All its settings are in a file, as an operator of a secure broker has them."""
+
+    def __init__(self, data_dir: Path, settings: Mapping[str, str]) -> None:
+        super().__init__(data_dir, settings)
+        self.file = data_dir.parent / "server.properties"
+        self.file.write_text(format_properties(self._settings))
+        self.file.chmod(0o600)
+
+    def command(self) -> list[str]:
+        """The command line without a setting."""
+        command = [sys.executable, "-m", "ottla", "start", "--data-dir", str(self.data_dir)]
+        return [*command, "--config", str(self.file), "-v"]
+
+
+def _settings(folder: Path) -> dict[str, str]:
+    """A broker with as many secrets as it can have."""
+    store = folder / "broker.p12"
+    store.write_bytes(
+        pkcs12(certificates.issued("broker"), KEYS, certificates.authority().certificate)
+    )
+    store.chmod(0o600)
+    plain = jaas("PLAIN", user_admin=ADMIN)
+    return {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": plain,
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": plain,
+        "sasl.jaas.config": jaas("SCRAM-SHA-512", username="broker", password=BROKERS),
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": KEYS,
+        "ssl.truststore.location": certificates.trust(),
+        "ottla.zookeeper.digest": f"broker:{STORE}",
+        "password.encoder.secret": ENCODER,
+        "ottla.oauthbearer.allow.unsecured.tokens": "true",
+        "authorizer.class.name": "ottla.acl",
+        "super.users": "User:admin;User:ANONYMOUS",
+        "ottla.audit.log": str(folder / "audit.log"),
+        "ottla.audit.topic": "true",
+        "ottla.metrics.listener": f"{HOST}:{free_row(1)}",
+    }
+
+
+def _client(mechanism: str, **more: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": certificates.trust(),
+        "sasl.mechanism": mechanism,
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+
+
+async def _trace_all(broker: SecureProcess) -> None:
+    """Turn every logger up to TRACE, as Kafka's tool does."""
+    async with TlsClient(HOST, broker.tls_port) as client:
+        assert (await log_in(client, f"\0admin\0{ADMIN}".encode())).error_code == 0
+        loggers = DescribeConfigsRequest([DescribeConfigsResource(LOGGERS, "1", None)])
+        described = (await client.call(4, loggers)).results[0]
+        changes = [AlterableConfig(one.name, 0, "TRACE") for one in described.configs]
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(LOGGERS, "1", changes)])
+        assert (await client.call(1, request)).responses[0].error_code == 0
+
+
+async def _use(where: str) -> list[str]:
+    """Do with secrets what users do; what they are shown meanwhile."""
+    shown: list[str] = []
+    admin_login = _client("PLAIN", sasl_username="admin", sasl_password=ADMIN)
+    async with ottla.Admin(where, security=admin_login) as admin:
+        await admin.users.set_password("alice", SCRAM)
+        await admin.create_topic(ottla.NewTopic("t", 1))
+        for name in (
+            "sasl.jaas.config",
+            "ssl.keystore.password",
+            "listener.name.x.ssl.key.password",
+        ):
+            change = ConfigChange(name, ConfigOperation.SET, IN_CONFIG)
+            with pytest.raises(RequestRefused) as refused:
+                await admin.alter_configs(ResourceType.BROKER, "1", [change])
+            shown.append(_traceback(refused.value))
+        shown += [repr(await admin.describe_configs(ResourceType.BROKER, "1"))]
+        shown += [repr(await admin.users.describe_users()), repr(admin), repr(admin.__dict__)]
+    for login in (
+        _client("SCRAM-SHA-512", sasl_username="alice", sasl_password=SCRAM),
+        {**_client("OAUTHBEARER"), "oauth_cb": lambda _config: (TOKEN, 2e9)},
+    ):
+        config = ClientConfig.from_properties(login)
+        shown += [repr(config), str(config)]
+        with contextlib.suppress(RequestRefused):
+            async with ottla.Producer(where, security=login) as producer:
+                await producer.send("t", b"x", partition=0)
+    for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+        wrong = _client(mechanism, sasl_username="admin", sasl_password=WRONG)
+        with pytest.raises(AuthenticationFailed) as failed:
+            async with ottla.Admin(where, security=wrong) as admin:
+                await admin.list_topics()
+        shown.append(_traceback(failed.value))
+    return shown
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def _files(folder: Path, *, without: Iterable[Path] = ()) -> dict[str, bytes]:
+    left_out = set(without)
+    return {
+        str(path): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not left_out & {path, *path.parents}
+    }
+
+
+def _of_process(broker: BrokerProcess) -> dict[str, bytes]:
+    folder = Path(f"/proc/{broker.process_id}")
+    return {name: (folder / name).read_bytes() for name in ("cmdline", "environ")}
+
+
+async def test_no_secret_is_shown_or_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tried: logs at TRACE, the audit log, answers, errors, tracebacks, reprs, metrics, the process
+    table, and all that is on the disk but for the file that the operator has written."""
+    caplog.set_level(logging.DEBUG)
+    broker = FromFile(tmp_path / "data", _settings(tmp_path))
+    metrics = broker._settings["ottla.metrics.listener"].rpartition(":")
+    with broker:
+        await _trace_all(broker)
+        shown = await _use(f"{HOST}:{broker.tls_port}")
+        places: dict[str, bytes | str] = {
+            **_of_process(broker),
+            "metrics": read_page(Address(metrics[0], int(metrics[2])), "/metrics").text,
+            "client's log": caplog.text,
+            **{f"shown {number}": text for number, text in enumerate(shown)},
+        }
+    places |= _files(tmp_path, without=[broker.file])
+    settings = parse_broker_config(parse_properties(broker.file.read_text())).config
+    token = SaslAuthenticateRequest(f"\0admin\0{ADMIN}".encode())
+    places["reprs"] = f"{settings!r} {settings.sources!r} {settings.sasl!r} {token!r}"
+
+    # The scan was of something: requests at TRACE, and failures in the audit log.
+    assert "api 3 version" in broker.stderr()
+    assert (tmp_path / "audit.log").read_text().count("authentication-failure") >= 2
+    secrets = [ADMIN, KEYS, BROKERS, STORE, ENCODER, SCRAM, WRONG, IN_CONFIG, TOKEN]
+    found = hits(secrets, places)
+    assert found == [], "\n".join(found)
+
+
+BROKEN = {
+    "listener.name.sasl_ssl.plain.sasl.jaas.config": f'NoLoginModule required user_x="{ADMIN}";',
+    "sasl.jaas.config": f'{ADMIN} required password="{BROKERS}',
+    "ssl.keystore.password": f"not-it-{KEYS}",
+    "ottla.zookeeper.digest": STORE,
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_start_that_fails_does_not_say_the_secret_that_is_wrong(
+    tmp_path: Path, name: str
+) -> None:
+    """Tried: settings with a mistake, whose values an error might repeat."""
+    settings = {**_settings(tmp_path), name: BROKEN[name]}
+    broker = FromFile(tmp_path / "data", settings)
+    with contextlib.suppress(RuntimeError), broker:
+        pass
+
+    said: dict[str, bytes | str] = {
+        "stderr": broker.stderr(),
+        **_files(tmp_path, without=[broker.file]),
+    }
+    assert broker.stderr()
+    assert hits([ADMIN, KEYS, BROKERS, STORE], said) == []
+
+
+def _ottla(*arguments: str, home: Path, given: str = "") -> str:
+    """What a command says, on both of its outputs."""
+    command = [sys.executable, "-m", "ottla", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(home)}
+    done = subprocess.run(
+        command, input=given, capture_output=True, text=True, cwd=ROOT, env=environment, check=False
+    )
+    return done.stdout + done.stderr
+
+
+def test_a_secure_start_and_its_commands_show_no_password(tmp_path: Path) -> None:
+    """Tried: ``ottla start --secure``, a user and a profile made with secrets on standard input."""
+    home = tmp_path / "home"
+    with BrokerProcess(tmp_path / "data", extra=["--secure", "-v"]) as broker:
+        secure = tmp_path / "data" / "secure"
+        passwords = parse_properties((secure / "passwords.properties").read_text())
+        login = ("--command-config", str(secure / "client.properties"))
+        alice = ("-X", "sasl.username=alice", "-X", "sasl.mechanism=SCRAM-SHA-256")
+        ends = ("-X", "security.protocol=SASL_SSL", "-X", f"ssl.ca.location={secure / 'ca.pem'}")
+        said = [
+            _ottla("users", "create", "alice", "--password-stdin", *login, home=home, given=SCRAM),
+            _ottla("users", "list", *login, home=home),
+            _ottla(
+                *("profile", "create", "p", "-b", broker.address, *alice, *ends, "--password"),
+                home=home,
+                given=SCRAM,
+            ),
+            _ottla("profile", "list", home=home),
+            _ottla("topics", "list", "--profile", "p", home=home),
+            _ottla("topics", "list", "--profile", "p", "-X", f"sasl.password={WRONG}", home=home),
+        ]
+        places: dict[str, bytes | str] = {**_of_process(broker), "said": "\n".join(said)}
+    files = _files(home)
+    assert files
+    assert any(SCRAM.encode() in content for content in files.values())
+    assert all(Path(path).stat().st_mode & 0o077 == 0 for path in files)
+    assert "not accepted" in said[-1] or "refused" in said[-1], said[-1]
+    places |= _files(tmp_path, without=[secure, home])
+    assert hits([*passwords.values(), SCRAM, WRONG], places) == []
