@@ -400,9 +400,9 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
 
     def _move_on(self, view: TopicView, left: TopicPartition) -> TopicPartition:
         """Choose another partition for records without a key."""
-        count = view.partition_count
-        self._partitioner.move_on(view.name, left.partition, count, view.available)
-        return self._choose(view, None, None)
+        count = len(view.partitions)
+        other = self._partitioner.move_on(view.name, left.partition, count, view.available)
+        return self._choose(view, other, None)
 
     async def _have_room(self, sender: Sender, size_bytes: int) -> None:
         """Wait until a record of that size can be taken; callers are served in order of arrival."""

@@ -67,7 +67,7 @@ class StickyPartitioner:
         Does nothing if the topic has moved on already, so two batches that complete together do not
         move it twice."""
         chosen = self._chosen.get(topic)
-        if chosen is None or chosen == left:
+        if chosen is None or chosen == left or chosen >= partition_count:
             chosen = self._draw(partition_count, available, left)
             self._chosen[topic] = chosen
         return chosen

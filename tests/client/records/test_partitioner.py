@@ -96,6 +96,8 @@ def test_a_topic_that_was_made_again_with_fewer_partitions_is_chosen_anew() -> N
     partitioner.choose("t", 8, range(8))
 
     assert partitioner.choose("t", 2, range(2)) == 1
+    assert partitioner.choose("u", 8, range(8)) == 7
+    assert partitioner.move_on("u", 0, 2, range(2)) == 1
 
 
 def test_nothing_is_drawn_where_there_is_no_choice() -> None:
