@@ -131,6 +131,7 @@ class Survival:
         if batch.base_timestamp > self._horizons.passed_ms:
             self.kept.records_kept += 1
             return _AS_IT_IS
+        assert ends_nothing, "its transaction would be open for ever (S-22)"
         self.kept.markers_dropped += 1
         return None
 
@@ -183,6 +184,7 @@ class Survival:
                     continue
                 has_tombstone = True
             spans.append(span)
+        assert len(spans) <= batch.record_count, "a run only takes records away"
         return spans, has_tombstone
 
 

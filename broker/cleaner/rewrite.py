@@ -70,6 +70,7 @@ def empty_batch(batch: RecordBatch) -> bytes:
 
 def placeholder(batch: RecordBatch) -> bytes:
     """An empty batch without a producer, which only covers offsets that were removed."""
+    assert batch.last_offset_delta >= 0, "it covers the offset that it begins at"
     header = bytearray(HEADER_BYTES)
     HEADER.pack_into(
         header,
@@ -94,6 +95,7 @@ def placeholder(batch: RecordBatch) -> bytes:
 
 def _runs(data: bytes, spans: Sequence[RecordSpan]) -> Iterator[bytes]:
     """The records as they are, neighbours in one piece."""
+    assert spans, "a batch without records is empty_batch's"
     start, end = spans[0].start, spans[0].start
     for span in spans:
         if span.start != end:

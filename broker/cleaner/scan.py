@@ -23,6 +23,7 @@ _NULL = 1
 # no digest can be taken for a key. The digest is collision resistant.
 EXACT_KEY_BYTES_MAX = 31
 _DIGEST_BYTES = EXACT_KEY_BYTES_MAX + 1
+assert _DIGEST_BYTES > EXACT_KEY_BYTES_MAX, "a digest would replace another key's record"
 
 
 class RecordSpan(NamedTuple):

@@ -41,6 +41,7 @@ class CleanedTransactions:
 
     def is_aborted(self, batch: RecordBatch) -> bool:
         """Whether a data batch belongs to a transaction that was aborted; it has been met now."""
+        assert not batch.is_control, "a marker ends a transaction"
         if not batch.is_transactional:
             return False
         self._catch_up(batch.last_offset)
@@ -52,6 +53,7 @@ class CleanedTransactions:
         """A marker was met: whether it ends nothing that is left, and its row in the index.
 
         The row is needed as long as there is something for it to hide."""
+        assert batch.is_control, "data ends no transaction"
         self._catch_up(batch.last_offset)
         row = self._ongoing.get(batch.producer_id)
         if row is not None and row.last_offset <= batch.base_offset:

@@ -213,6 +213,7 @@ def is_sound(batch: RecordBatch, rules: AppendRules, wall_ms: int) -> bool:
 
 def may_be_out_of_range(earliest: int, latest: int, rules: AppendRules, wall_ms: int) -> bool:
     """Whether the topic may refuse a record between these timestamps."""
+    assert earliest <= latest, (earliest, latest)
     if latest - wall_ms > rules.timestamp_after_max_ms:
         return True
     if earliest == NO_TIMESTAMP:
@@ -254,6 +255,7 @@ def _misframed(records: Buffer) -> AppendPlan | None:
 
 
 def _refuse(error: ErrorCode, message: str) -> AppendPlan:
+    assert error is not _NONE, "a plan without an error is written"
     return AppendPlan(error, message)
 
 
@@ -263,6 +265,7 @@ def _refuse_told(message: str) -> AppendPlan:
 
 
 def _refuse_early(error: ErrorCode, message: str) -> AppendPlan:
+    assert error is not _NONE, "a plan without an error is written"
     return AppendPlan(error, message, is_early=True)
 
 
@@ -271,6 +274,7 @@ def _corrupt(message: str) -> AppendPlan:
 
 
 def _too_large(batch: RecordBatch, error: ErrorCode, limit_bytes: int) -> AppendPlan:
+    assert batch.size_bytes > limit_bytes, "the producer would split a batch that fits"
     return _refuse(error, f"the batch has {batch.size_bytes} bytes, {limit_bytes} are allowed")
 
 

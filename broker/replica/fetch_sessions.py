@@ -164,6 +164,7 @@ class FetchSessions(Generic[Key, Wanted]):
         if session.epoch != ask.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, None
         session.epoch = next_epoch(session.epoch)
+        assert session.epoch > FIRST_EPOCH, "a request with epoch 0 begins a session"
         session.last_used_ms = now_ms
         return ErrorCode.NONE, session
 

@@ -48,10 +48,13 @@ class LeadershipProofs:
         if len(self._answered) >= CONNECTIONS_MAX:
             self._answered.clear()
         self._answered[connection] = self.question
+        assert len(self._answered) <= CONNECTIONS_MAX
 
     def on_fetch(self, connection: object, now_ms: float) -> int:
         """The last question that certainly preceded this fetch."""
         if now_ms > self._deadline_ms:
             self.is_open = False
             self._answered.clear()
-        return self._answered.get(connection, NOT_PROVEN)
+        proven = self._answered.get(connection, NOT_PROVEN)
+        assert proven <= self.question, "a fetch proves nothing about a later question"
+        return proven

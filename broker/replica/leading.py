@@ -117,6 +117,7 @@ class Leading:
             for node_id in self.leadership.replicas
             if node_id != self._node_id
         }
+        assert self._node_id not in self.followers, "the leader's own copy is counted apart"
 
     @property
     def is_alone(self) -> bool:
@@ -177,6 +178,7 @@ class Leading:
         # A reassignment may leave ids in the ISR that have left the replica set (hazard R-30).
         replicas = self.leadership.replicas
         self.insync_count = sum(node in replicas for node in self.in_sync.certain)
+        assert self.insync_count <= len(replicas), "min.insync.replicas would count a replica twice"
         self.waits_for_followers = any(node in self.followers for node in self.in_sync.maximal)
 
     @property

@@ -130,6 +130,8 @@ class ProducerState:
             self.transaction_first_offset = batch.base_offset
         if batch.base_sequence == NO_SEQUENCE:
             return
+        # A batch that was observed twice would fill the memory of sequences (hazard T-01).
+        assert not self.batches or self.batches[-1].last_offset < batch.base_offset, batch
         written = WrittenBatch(
             batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp
         )
@@ -167,6 +169,7 @@ class ProducerState:
         return self._judge_older(batch)
 
     def _judge_older(self, batch: RecordBatch) -> AppendVerdict:
+        assert self.batches, "a producer of which nothing is known may begin anywhere (T-05)"
         last_sequence, delta = batch.last_sequence, batch.last_offset_delta
         for written in self.batches:
             if written.last_sequence == last_sequence and written.offset_delta == delta:

@@ -174,6 +174,7 @@ class ProducerTable:
 def _entries_of(producer_id: int, state: ProducerState) -> Iterable[SnapshotEntry]:
     batches = state.batches or [WrittenBatch(NO_SEQUENCE, NO_OFFSET, 0, state.last_timestamp)]
     newest = batches[-1]
+    assert len(batches) <= BATCHES_MAX, "the reader of a snapshot keeps the last ones only"
     for written in batches:
         yield SnapshotEntry(
             producer_id,

@@ -158,6 +158,8 @@ class ClockWatch:
         self._difference_ms = difference_ms
         if known_ms is not None and abs(difference_ms - known_ms) > self.tolerance_ms:
             self._jumped_at_ms = now_ms
+        # It settles by the monotonic clock: the wall clock is the one in doubt.
+        assert self._jumped_at_ms is None or self._jumped_at_ms <= now_ms
         if self._jumped_at_ms is not None and now_ms - self._jumped_at_ms >= self.settle_ms:
             self._jumped_at_ms = None
         return self._jumped_at_ms is None

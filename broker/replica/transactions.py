@@ -65,6 +65,9 @@ class PartitionTransactions:
         assert producer_id not in self._open
         self._open[producer_id] = first_offset
         self._refresh()
+        unstable = self._first_unstable
+        assert unstable is not None, "an open transaction holds the last stable offset back (T-17)"
+        assert unstable <= first_offset, (unstable, first_offset)
         if self.on_begin is not None:
             self.on_begin()
 
@@ -99,6 +102,7 @@ class PartitionTransactions:
         self._open.clear()
         self.ended.clear()
         self._refresh()
+        assert self._first_unstable is None, "the replay begins without transactions"
 
     def _refresh(self) -> bool:
         before = self._first_unstable

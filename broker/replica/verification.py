@@ -102,6 +102,7 @@ class Verifications:
         guard = self._guards.get(batch.producer_id, {}).get(batch.producer_epoch)
         if guard is None or not guard.is_confirmed:
             return ErrorCode.INVALID_TXN_STATE
+        assert guard.is_standing, "the answer to a guard that was removed is void (T-13)"
         # After a later batch was appended, a retry of the earlier one could never succeed.
         is_late = _is_before(guard.lowest_sequence, batch.base_sequence)
         # With a new epoch for each transaction, each begins with sequence 0.

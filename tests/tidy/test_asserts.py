@@ -10,12 +10,12 @@ from tests.tidy.tree import functions, product_modules
 
 # Asserts per hundred functions, at least. The aim is 33; raise a floor when its room gets better.
 FLOORS = {
-    "broker.cleaner": 22,
+    "broker.cleaner": 33,
     "broker.following": 18,
-    "broker.replica": 26,
+    "broker.replica": 33,
     "coordinator.controller": 36,
     "coordinator.group": 19,
-    "coordinator.transaction": 42,
+    "coordinator.transaction": 43,
 }
 
 

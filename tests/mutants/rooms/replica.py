@@ -41,8 +41,8 @@ MUTANTS = (
     Mutant(
         "fetch-dated-by-its-arrival",
         "broker/replica/leadership_proofs.py",
-        "        return self._answered.get(connection, NOT_PROVEN)\n",
-        "        return self.question if connection in self._answered else NOT_PROVEN\n",
+        "        proven = self._answered.get(connection, NOT_PROVEN)\n",
+        "        proven = self.question if connection in self._answered else NOT_PROVEN\n",
         "A fetch proves what the follower had read when it sent the fetch, not when it arrived.",
         ("tests/broker/replica/test_leadership_proofs.py",),
     ),
