@@ -54,6 +54,10 @@ class LoopThread:
         """Begin ``work`` on the loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
+    def post(self, function: Callable[[], object]) -> None:
+        """Call a function on the loop soon, without waiting for it."""
+        self._loop.call_soon_threadsafe(function)
+
     def call(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """Run ``work`` on the loop and wait for its result; an interrupt cancels it. The caller's
         own event loop, if there is one, waits as well."""

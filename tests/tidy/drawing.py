@@ -18,6 +18,7 @@
                                                        ▼
                                                    protocol
 
+    client.classic ─► client.sync, client.classic.registry ─► coordinator.store
     client.cli, client.sync, client.spark, client.mirror ─► client (producer, consumer, admin)
        ─► client.{parallel, group, sending, fetching, administration} ─► client.cluster
        ─► client.settings ─► client.records ─► client.process ─► wire
@@ -32,7 +33,8 @@ from __future__ import annotations
 # A room, then the rooms that its files may import beside itself and ``protocol``. ``ottla`` is the
 # package itself: the public names and the verbs, which load what they name when it is used.
 _ARROWS = """
-ottla: broker.testing client client.administration client.cli client.cluster client.fetching
+ottla: broker.testing client client.administration client.classic client.classic.registry
+    client.cli client.cluster client.fetching
     client.group client.parallel client.process client.records client.sending client.settings
     client.sync protocol.records wire
 protocol:
@@ -74,7 +76,8 @@ client: client.administration client.cluster client.fetching client.group client
     client.process client.records client.sending client.settings protocol.records wire
 client.mirror: client client.administration client.cluster client.fetching client.group
     client.process client.records client.settings protocol.records wire
-client.classic:
+client.classic: client client.classic.registry client.fetching client.group client.process
+    client.records client.settings client.sync coordinator.store protocol.messages wire
 client.classic.registry: client.process coordinator.store wire
 client.spark: client client.cluster client.fetching client.group client.process client.records
     client.sending client.settings protocol.records wire

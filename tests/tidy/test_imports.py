@@ -186,6 +186,8 @@ def test_machines_touch_nothing_but_values() -> None:
 # a simulation puts something else in is the store's interface, or ``Link`` just above kazoo.
 REAL_WORLD = {
     "coordinator.store.zookeeper_client",
+    # Where threads of an application wait for messages.
+    "client.classic.streams",
     "client.process.loop_thread",
     "client.process.threads",
     "wire.clock",

@@ -1,0 +1,75 @@
+"""Finds the cluster of a classic client: its metadata store, and the brokers that it lists."""
+
+from __future__ import annotations
+
+import platform
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.store.paths import BROKER_IDS, broker, parse_broker
+from ottla.coordinator.store.store import NoNode
+from ottla.coordinator.store.zookeeper import ZooKeeperOptions, ZooKeeperStore
+from ottla.wire.clock import RealClock
+from ottla.wire.errors import ClientError
+
+if TYPE_CHECKING:
+    from ottla.coordinator.store.paths import EndpointPayload
+    from ottla.coordinator.store.store import MetadataSession, Store, Watch
+
+OpenStore = Callable[[str, int | None], Awaitable["Store"]]
+"""Opens the metadata store at a connect string; the second argument limits a connection in ms."""
+
+PLAINTEXT = "PLAINTEXT"
+
+
+class NoBrokers(ClientError):
+    """ZooKeeper lists no broker that a client without encryption and login can reach."""
+
+    retriable = True
+
+
+async def open_zookeeper(connect: str, connection_timeout_ms: int | None) -> Store:
+    """The ensemble at ``connect``. Raises ValueError for what is no connect string."""
+    options = ZooKeeperOptions(connection_timeout_ms=connection_timeout_ms)
+    return await ZooKeeperStore.open(connect, RealClock(), options)
+
+
+def new_consumer_id() -> str:
+    """``hostname:uuid``, different at each start of a process."""
+    return f"{platform.node()}:{uuid.uuid4()}"
+
+
+async def registered_brokers(
+    session: MetadataSession, watch: Watch | None = None
+) -> dict[int, EndpointPayload]:
+    """The plaintext endpoint of each live broker that has one; ``watch`` fires at changes."""
+    try:
+        names = await session.children(BROKER_IDS, watch)
+    except NoNode:
+        return {}
+    found: dict[int, EndpointPayload] = {}
+    for node_id in sorted(int(name) for name in names if name.isdigit()):
+        try:
+            payload = parse_broker((await session.get(broker(node_id))).data)
+        except NoNode:
+            continue
+        if payload is not None:
+            for endpoint in payload.endpoints:
+                if endpoint.security_protocol == PLAINTEXT:
+                    found.setdefault(node_id, endpoint)
+    return found
+
+
+async def bootstrap_from(session: MetadataSession) -> str:
+    """The live brokers, as a client takes them. Raises NoBrokers."""
+    brokers = await registered_brokers(session)
+    if not brokers:
+        raise NoBrokers(
+            "ZooKeeper lists no broker with a PLAINTEXT listener: give the brokers' addresses as "
+            "bootstrap.servers"
+        )
+    return ",".join(
+        f"[{one.host}]:{one.port}" if ":" in one.host else f"{one.host}:{one.port}"
+        for one in brokers.values()
+    )

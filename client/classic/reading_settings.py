@@ -1,0 +1,103 @@
+"""Reads settings by the names that the documents of 0.7 and 0.8 give them. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.settings.spelling import suggestion
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Settings = dict[str, Any]
+"""Values by field."""
+
+
+class DocumentedKey(NamedTuple):
+    """A setting's field, or None if it has no effect here, and what reads its value."""
+
+    field: str | None
+    read: Callable[[str, object], object]
+
+
+def text(name: str, value: object) -> str:
+    """Any text with at least one character."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{name} is a text with at least one character, not {value!r}")
+    return value.strip()
+
+
+def number(name: str, value: object) -> int:
+    """A whole number, also as a text."""
+    try:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ValueError
+        return int(value)
+    except ValueError:
+        raise ValueError(f"{name} is a whole number, not {value!r}") from None
+
+
+def positive(name: str, value: object) -> int:
+    """A whole number above 0."""
+    found = number(name, value)
+    if found < 1:
+        raise ValueError(f"{name} has to be at least 1, not {found}")
+    return found
+
+
+def switch(name: str, value: object) -> bool:
+    """True or false, also as a text."""
+    found = {"true": True, "false": False}.get(str(value).lower())
+    if found is None:
+        raise ValueError(f"{name} is true or false, not {value!r}")
+    return found
+
+
+def anything(_: str, value: object) -> object:
+    """The value as it is: an object of the application, or a value without effect."""
+    return value
+
+
+def choice(*choices: str) -> Callable[[str, object], str]:
+    """One of these texts."""
+
+    def read(name: str, value: object) -> str:
+        if value not in choices:
+            raise ValueError(f"{name} is one of {', '.join(choices)}, not {value!r}")
+        return str(value)
+
+    return read
+
+
+def keys(
+    field: str | None, read: Callable[[str, object], object], *names: str
+) -> dict[str, DocumentedKey]:
+    """One setting under all of its names."""
+    return dict.fromkeys(names, DocumentedKey(field, read))
+
+
+def read_settings(
+    properties: Mapping[str, object], known: Mapping[str, DocumentedKey], needed: Iterable[str] = ()
+) -> Settings:
+    """The values by field.
+
+    Raises ValueError for a name that is unknown or missing, and for two names of one setting with
+    different values."""
+    found: Settings = {}
+    named: dict[str, str] = {}
+    for name, value in properties.items():
+        key = known.get(name)
+        if key is None:
+            raise ValueError(f"there is no setting {name!r}{suggestion(name, known)}")
+        read = key.read(name, value)
+        if key.field is None:
+            continue
+        if key.field in found and found[key.field] != read:
+            raise ValueError(f"{named[key.field]} and {name} are one setting with two values")
+        found[key.field], named[key.field] = read, name
+    for field in needed:
+        if field not in found:
+            names = " or ".join(name for name, key in known.items() if key.field == field)
+            raise ValueError(f"the setting {names} is missing")
+    return found
