@@ -175,6 +175,18 @@ def secure() -> Main:
     return main
 
 
+def tokens_parser() -> MakeParser:
+    from ottla.client.cli.parsers.tokens import parser
+
+    return parser
+
+
+def tokens() -> Main:
+    from ottla.client.cli.cluster.tokens import main
+
+    return main
+
+
 def acls_parser() -> MakeParser:
     from ottla.client.cli.parsers.acls import parser
 

@@ -77,6 +77,11 @@ VERBS = {
         loaders.secure,
         "make certificates and passwords for a secure cluster",
     ),
+    "tokens": Verb(
+        loaders.tokens_parser,
+        loaders.tokens,
+        "create, renew, expire and list delegation tokens",
+    ),
     "acls": Verb(loaders.acls_parser, loaders.acls, "list, add, remove and explain access rules"),
     "reassign": Verb(
         loaders.reassign_parser, loaders.reassign, "move replicas from broker to broker"
