@@ -19,7 +19,10 @@ from tests.support.evidence import ZOOKEEPER
 
 _ROWS = Path(__file__).with_name("requirements.tsv")
 _RECORD = Path(".pytest_cache") / "requirements.json"
-_CODE = ("protocol", "wire", "coordinator", "broker", "client", "ottla", "tests", "benchmarks")
+_CODE = (
+    *("protocol", "wire", "coordinator", "broker", "client", "ottla"),
+    *("tests", "benchmarks", "examples"),
+)
 _SUFFIXES = (".py", ".pyi", ".pyx", ".pxd", ".tsv")
 # What the store of a cluster has a part in: these rows are about ZooKeeper itself.
 _STORE_GROUPS = ("ZKT", "CTL")
