@@ -7,8 +7,9 @@ SIM ?=
 START ?=
 LOTS ?=
 MUTANTS ?=
+WHY ?=
 
-.PHONY: run test check docs interop sim soak bench requirements mutants clean
+.PHONY: run test check docs why interop sim soak bench requirements mutants clean
 
 run: .venv/run
 	$(BIN)/ottla start $(START)
@@ -22,12 +23,17 @@ check: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy $(wildcard examples/*.py examples/*/*.py)
+	$(BIN)/mypy $(filter-out examples/why/%,$(wildcard examples/*.py examples/*/*.py))
 	$(BIN)/python -m pytest -q tests/tidy
 
 # The documentation as a site, in build/site; a dead link or a public name without a place fails it.
 docs: .venv/docs
 	$(BIN)/python docs/site/build.py
+
+# The program of each claim in docs/why, with figures of this machine in build/why. Some of them in a
+# few seconds: make why WHY="--quick cap acks".
+why: .venv/run
+	$(BIN)/python -m examples.why $(WHY)
 
 interop: .venv/test
 	$(BIN)/python -m pytest -m interop

@@ -31,7 +31,7 @@ ELSEWHERE = {
     "spark/spark_streams.py": "tests/client/spark/test_examples.py",
 }
 # Of folders with tests of their own.
-APART = ("pipelines", "testing")
+APART = ("pipelines", "testing", "why")
 NAMES = sorted(
     path.relative_to(FOLDER).as_posix()
     for path in FOLDER.rglob("*.py")

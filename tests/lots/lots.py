@@ -90,6 +90,7 @@ _REAL = tuple(
         "client",
         "broker",
         "wire",
+        "why",
         "ottla",
         "lots",
         "mutants",
