@@ -24,6 +24,7 @@ def test_a_cut_cluster_refuses_writes_or_risks_them() -> None:
     assert (consistent.accepted, consistent.refused, consistent.lost) == (0, consistent.sent, 0)
     assert (available.accepted, available.refused) == (available.sent, 0)
     assert available.lost > 0
+    assert consistent.lost_from_before == 0
     assert cap.show([consistent, available]).holds
 
 
