@@ -65,6 +65,7 @@ def begin_verification(
     *,
     base_sequence: int = NO_SEQUENCE,
     adds: bool = False,
+    transactional_id: str = "",
 ) -> Guard | ErrorCode | None:
     """The guard to ask the coordinator for, None where there is no need, or why it is no use.
 
@@ -73,8 +74,21 @@ def begin_verification(
     if leading is None:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     state = partition.replica.history.producers.get(producer_id)
-    claim = TransactionClaim(producer_id, producer_epoch, base_sequence, adds)
+    claim = TransactionClaim(producer_id, producer_epoch, base_sequence, adds, transactional_id)
     return leading.verifications.begin(claim, state, now_ms)
+
+
+def note_owner(
+    partition: PartitionRuntime, producer: Identity, transactional_id: str, now_ms: float
+) -> None:
+    """The coordinator has confirmed that the producer id belongs to the transactional id. Others
+    that may write to the topic do not get into its transaction by that number."""
+    leading = partition.replica.leading
+    if leading is not None:
+        claim = TransactionClaim(
+            producer.producer_id, producer.producer_epoch, transactional_id=transactional_id
+        )
+        leading.verifications.own(claim, now_ms)
 
 
 def coordinator_epoch(partition: PartitionRuntime, producer_id: int) -> int:

@@ -13,6 +13,7 @@ from ottla.broker.coordinating.txn_partition import (
     begin_verification,
     conclude,
     coordinator_epoch,
+    note_owner,
 )
 from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
@@ -49,10 +50,10 @@ def begin_all(
     """Refuse what must not be written, and put a guard where the coordinator must be asked."""
     error = _flaw(services, context, transactional_id, parts)
     for part in parts:
-        if error is not _NONE:
+        if error is not _NONE or transactional_id is None:
             part.refuse(error)
         else:
-            _begin(services, context, part)
+            _begin(services, context, transactional_id, part)
 
 
 def _flaw(
@@ -75,7 +76,9 @@ def _flaw(
     return _NONE
 
 
-def _begin(services: Services, context: RequestContext, part: ProducePart) -> None:
+def _begin(
+    services: Services, context: RequestContext, transactional_id: str, part: ProducePart
+) -> None:
     batch = part.plan.batch
     assert batch is not None
     adds = context.api_version >= ADDING_VERSION
@@ -86,6 +89,7 @@ def _begin(services: Services, context: RequestContext, part: ProducePart) -> No
         services.ports.clock.now_ms(),
         base_sequence=batch.base_sequence,
         adds=adds,
+        transactional_id=transactional_id,
     )
     if isinstance(begun, ErrorCode):
         part.refuse(begun)
@@ -127,6 +131,9 @@ async def verify_all(
         if error is not _NONE:
             told = as_told(error, context.api_version)
             part.refuse(told, None if told is error else f"the coordinator says: {error.name}")
+        else:
+            now_ms = services.ports.clock.now_ms()
+            note_owner(part.partition, part.plan.batch, transactional_id, now_ms)
 
 
 def as_told(error: ErrorCode, api_version: int) -> ErrorCode:

@@ -40,6 +40,7 @@ class TransactionClaim(NamedTuple):
     producer_epoch: int
     base_sequence: int = NO_SEQUENCE
     adds: bool = False
+    transactional_id: str = ""
 
 
 class Guard:
@@ -61,12 +62,22 @@ class Guard:
         return self.is_confirmed
 
 
+class _Owner(NamedTuple):
+    """Whose transaction a coordinator has confirmed."""
+
+    producer_epoch: int
+    transactional_id: str
+    since_ms: float
+
+
 class Verifications:
     """The guards of one leader epoch; owned by the leading replica."""
 
-    __slots__ = ("_guards",)
+    __slots__ = ("_guards", "_owners")
 
     def __init__(self) -> None:
+        # By producer id: of what was confirmed in this leader epoch.
+        self._owners: dict[int, _Owner] = {}
         # By producer id and epoch.
         self._guards: dict[int, dict[int, Guard]] = {}
 
@@ -84,7 +95,7 @@ class Verifications:
             if claim.producer_epoch < state.producer_epoch:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
             if is_open(state, claim.producer_epoch):
-                return None
+                return ErrorCode.INVALID_PRODUCER_ID_MAPPING if self._is_other(claim) else None
         guards = self._guards.setdefault(claim.producer_id, {})
         guard = guards.get(claim.producer_epoch)
         if guard is None:
@@ -93,7 +104,23 @@ class Verifications:
             guard.lowest_sequence = claim.base_sequence
         guard.adds = claim.adds
         assert guard.is_standing, "the coordinator's answer would be void for ever"
-        return None if guard.is_confirmed else guard
+        if not guard.is_confirmed:
+            return guard
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING if self._is_other(claim) else None
+
+    def own(self, claim: TransactionClaim, now_ms: float) -> None:
+        """The coordinator has confirmed the claim: the producer id is this transactional id's."""
+        owner = _Owner(claim.producer_epoch, claim.transactional_id, now_ms)
+        self._owners[claim.producer_id] = owner
+
+    def _is_other(self, claim: TransactionClaim) -> bool:
+        """Whether it uses the producer id of another transactional id, which may be another's."""
+        owner = self._owners.get(claim.producer_id)
+        return (
+            owner is not None
+            and owner.producer_epoch == claim.producer_epoch
+            and owner.transactional_id != claim.transactional_id
+        )
 
     def judge(self, batch: RecordBatch, state: ProducerState | None) -> ErrorCode:
         """Whether this transactional batch may be appended."""
@@ -132,6 +159,9 @@ class Verifications:
         for producer_id, guards in list(self._guards.items()):
             if all(now_ms - guard.since_ms >= expiration_ms for guard in guards.values()):
                 self.drop(producer_id)
+        for producer_id, owner in list(self._owners.items()):
+            if now_ms - owner.since_ms >= expiration_ms:
+                del self._owners[producer_id]
 
 
 def judge_batch(

@@ -242,3 +242,23 @@ def test_guards_that_nobody_came_back_for_are_forgotten() -> None:
 
     assert len(verifications) == 1
     assert [isinstance(one, Guard) and one.is_standing for one in guards] == [False, False, True]
+
+
+def test_an_open_transaction_is_closed_to_another_transactional_id() -> None:
+    """Producer ids are numbers that can be guessed; what a coordinator has confirmed decides."""
+    leader = Leader()
+    leader.begin().confirm()
+    mine = TransactionClaim(PRODUCER, 0, transactional_id="mine")
+    leader.verifications.own(mine, 0)
+    other = mine._replace(transactional_id="other")
+
+    def judged(claim: TransactionClaim) -> Guard | ErrorCode | None:
+        return leader.verifications.begin(claim, leader.table.get(PRODUCER), 0)
+
+    before = judged(other), judged(mine)
+    leader.send()
+    assert before == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, None)
+    assert (judged(other), judged(mine)) == before
+
+    leader.verifications.expire(1_000, 1_000)
+    assert judged(other) is None
