@@ -7,11 +7,12 @@ import asyncio
 import pytest
 
 from ottla.broker.administration.cluster_admin import PartitionsSpec, TopicSpec
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.controller.specs import ControllerSettings
 from ottla.coordinator.store import paths
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.broker.support.node import TIMEOUT_MS, BrokerNode, open_node, quiet
-from tests.coordinator.store.disk import TestDisk
+from tests.coordinator.store.disk import PowerCutDisk
 
 
 async def create(node: BrokerNode, *specs: TopicSpec) -> list[ErrorCode]:
@@ -21,7 +22,7 @@ async def create(node: BrokerNode, *specs: TopicSpec) -> list[ErrorCode]:
 
 async def test_a_created_topic_is_served_and_shown_when_the_answer_comes() -> None:
     """A client that was told yes produces at once."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     spec = TopicSpec("t", 3, configs={"retention.ms": "5"})
     (result,) = await node.admin.create_topics([spec], validate_only=False, timeout_ms=TIMEOUT_MS)
 
@@ -39,7 +40,7 @@ async def test_a_created_topic_is_served_and_shown_when_the_answer_comes() -> No
 
 async def test_the_settings_are_there_before_the_log_is_opened() -> None:
     """A log that is opened with defaults would be rolled and deleted by them."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     await create(node, TopicSpec("t", configs={"segment.bytes": "1000000"}))
 
     assert node.replicas.configs["t"] == {"segment.bytes": "1000000"}
@@ -49,7 +50,7 @@ async def test_the_settings_are_there_before_the_log_is_opened() -> None:
 
 async def test_each_topic_gets_its_own_answer() -> None:
     """One bad name in a request does not spoil the others."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     assert await create(node, TopicSpec("a"), TopicSpec("b/c")) == [
         ErrorCode.NONE,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -68,7 +69,7 @@ async def test_each_topic_gets_its_own_answer() -> None:
 
 async def test_many_creations_at_once_are_all_answered() -> None:
     """The controller handles creations one after the other and must answer every one of them."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     answers = await asyncio.gather(*(create(node, TopicSpec(f"t{n}", 2)) for n in range(30)))
 
     assert answers == [[ErrorCode.NONE]] * 30
@@ -80,7 +81,7 @@ async def test_many_creations_at_once_are_all_answered() -> None:
 
 async def test_a_deleted_topic_is_gone_when_the_answer_comes() -> None:
     """Its replicas first, then the metadata; by name, and by id."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     await create(node, TopicSpec("t", 2), TopicSpec("u"))
     topic = node.metadata.topic("u")
     assert topic is not None
@@ -102,7 +103,7 @@ async def test_a_deleted_topic_is_gone_when_the_answer_comes() -> None:
 
 async def test_a_topic_made_again_gets_another_id_and_other_settings() -> None:
     """C-22: nothing of the old topic may be taken for the new one's."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     await create(node, TopicSpec("t", configs={"retention.ms": "5"}))
     before = node.metadata.topic("t")
     await node.admin.delete_topics(["t"], timeout_ms=TIMEOUT_MS)
@@ -119,7 +120,7 @@ async def test_a_topic_made_again_gets_another_id_and_other_settings() -> None:
 
 async def test_partitions_are_added() -> None:
     """The new partitions have leaders when the answer arrives."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     await create(node, TopicSpec("t", 2))
     results = await node.admin.create_partitions(
         [PartitionsSpec("t", 4), PartitionsSpec("none", 4)],
@@ -138,7 +139,7 @@ async def test_partitions_are_added() -> None:
 
 async def test_settings_count_when_the_answer_comes() -> None:
     """And they are announced, for brokers that did not hear the question."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     await create(node, TopicSpec("t"))
     await node.admin.set_configs("topics", "t", {"retention.ms": "7"})
     assert node.metadata.config("topics", "t") == {"retention.ms": "7"}
@@ -154,7 +155,7 @@ async def test_settings_count_when_the_answer_comes() -> None:
 
 async def test_two_changes_of_one_setting_do_not_lose_each_other() -> None:
     """Each is computed from what the other left, not from what both had seen."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     await create(node, TopicSpec("t"))
 
     async def add(name: str) -> None:
@@ -168,7 +169,7 @@ async def test_two_changes_of_one_setting_do_not_lose_each_other() -> None:
 
 async def test_settings_that_somebody_else_wrote_are_followed() -> None:
     """Kafka's own tools write the znode and the announcement."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     await create(node, TopicSpec("t"))
     session = node.lifecycle.session
     await session.set(paths.config("topics", "t"), paths.build_config({"retention.ms": "9"}))
@@ -186,7 +187,7 @@ async def test_settings_that_somebody_else_wrote_are_followed() -> None:
 
 async def test_the_wish_of_a_tool_to_delete_a_topic_is_granted() -> None:
     """A znode under /admin/delete_topics is how tools ask."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     await create(node, TopicSpec("t"))
     session = node.lifecycle.session
     await session.create(paths.delete_topic("t"))
@@ -201,7 +202,7 @@ async def test_the_wish_of_a_tool_to_delete_a_topic_is_granted() -> None:
 @pytest.mark.requirement("CTL-07", "CTL-26")
 async def test_forbidden_deletions_are_recorded_only() -> None:
     """Nothing watches for them, and nothing is lost."""
-    node = await open_node(TestDisk(), settings=ControllerSettings(delete_topic_enable=False))
+    node = await open_node(MemoryDisk(), settings=ControllerSettings(delete_topic_enable=False))
     await create(node, TopicSpec("t"))
     session = node.lifecycle.session
     await session.create(paths.delete_topic("t"))
@@ -215,7 +216,7 @@ async def test_forbidden_deletions_are_recorded_only() -> None:
 @pytest.mark.requirement("CTL-06")
 async def test_a_topic_that_a_tool_wrote_is_led_and_can_grow() -> None:
     """The assignment is all that a tool writes; directories, id and leaders follow."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     session = node.lifecycle.session
     await session.create(paths.topic("t"), paths.build_topic(paths.TopicPayload(None, {0: (1,)})))
     await quiet()
@@ -236,7 +237,7 @@ async def test_a_topic_that_a_tool_wrote_is_led_and_can_grow() -> None:
 
 async def test_a_partition_whose_disk_failed_has_no_leader() -> None:
     """KIP-112: the broker says so in its answer; clients must not be sent there."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     node.replicas.errors[("t", 1)] = ErrorCode.KAFKA_STORAGE_ERROR
     await create(node, TopicSpec("t", 2))
     await quiet()
@@ -248,7 +249,7 @@ async def test_a_partition_whose_disk_failed_has_no_leader() -> None:
 
 async def test_ids_of_producers_are_never_given_twice() -> None:
     """Neither across blocks nor across restarts."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     node = await open_node(disk)
     first = [await node.admin.allocate_producer_id() for _ in range(3)]
     many = await asyncio.gather(*(node.admin.allocate_producer_id() for _ in range(1500)))
@@ -264,7 +265,7 @@ async def test_ids_of_producers_are_never_given_twice() -> None:
 
 async def test_who_is_not_the_controller_says_so() -> None:
     """Clients then ask for the controller and go there."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     await node.candidate.end()
 
     assert await create(node, TopicSpec("t")) == [ErrorCode.NOT_CONTROLLER]
@@ -275,7 +276,7 @@ async def test_who_is_not_the_controller_says_so() -> None:
 
 async def test_an_answer_that_takes_too_long_is_unknown() -> None:
     """A timeout is not a failure: the topic may come to be all the same."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     node.replicas.door.clear()
     creating = asyncio.ensure_future(create(node, TopicSpec("t")))
     await quiet()

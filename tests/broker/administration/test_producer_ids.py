@@ -9,12 +9,12 @@ import pytest
 
 from ottla.broker.administration.producer_ids import ProducerIds
 from ottla.broker.engine.tasks import Tasks
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.controller.producer_ids import PRODUCER_IDS_PER_BLOCK
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.broker.support.node import DIRECTORY, HandClock
-from tests.coordinator.store.disk import TestDisk
 from tests.coordinator.store.flaky import FlakySession, FlakyStore
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ BROKERS = (1, 2, 3)
 async def open_store() -> FlakyStore:
     """A store with nothing in it but the place of the blocks."""
     tasks = Tasks()
-    store = FlakyStore(await EmbeddedStore.open(TestDisk(), HandClock(), tasks.spawn, DIRECTORY))
+    store = FlakyStore(await EmbeddedStore.open(MemoryDisk(), HandClock(), tasks.spawn, DIRECTORY))
     session = await store.connect()
     parent = ""
     for part in paths.PRODUCER_ID_BLOCK.strip("/").split("/"):

@@ -6,10 +6,10 @@ import asyncio
 
 from ottla.broker.metadata.config_watch import ConfigWatch
 from ottla.broker.metadata.metadata import MetadataCache
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.metadata.image import Entity
 from ottla.coordinator.store import entities, paths
 from tests.broker.support.node import BrokerNode, open_node, quiet
-from tests.coordinator.store.disk import TestDisk
 
 
 async def write_as_kafka(node: BrokerNode, name: str, data: bytes) -> None:
@@ -24,7 +24,7 @@ async def write_as_kafka(node: BrokerNode, name: str, data: bytes) -> None:
 
 async def test_quotas_of_users_clients_and_addresses_count_when_the_answer_comes() -> None:
     """Under the quoted names, which Kafka's own tools use, too."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     both = entities.quoted_user_client("a b", None)
     for kind, name in (("users", "a%20b"), ("users", both), ("clients", "c"), ("ips", "<default>")):
         await node.admin.set_configs(kind, name, {"x": name})
@@ -41,7 +41,7 @@ async def test_quotas_of_users_clients_and_addresses_count_when_the_answer_comes
 
 async def test_the_first_setting_of_a_client_of_a_user_makes_the_znodes_above() -> None:
     """The user's own znode may come earlier, later, or at the same time."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     names = [entities.quoted_user_client("u", client) for client in ("a", "b", None)]
     await asyncio.gather(
         *(node.admin.set_configs("users", name, {"x": "1"}) for name in (*names, "u"))
@@ -53,7 +53,7 @@ async def test_the_first_setting_of_a_client_of_a_user_makes_the_znodes_above() 
 
 async def test_quotas_that_kafkas_tools_wrote_are_followed() -> None:
     """Also those of a client of a user, whose own znode is empty then."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     name = entities.quoted_user_client("u", "c")
     await write_as_kafka(node, name, paths.build_config({"producer_byte_rate": "5"}))
     await quiet()
@@ -67,7 +67,7 @@ async def test_quotas_that_kafkas_tools_wrote_are_followed() -> None:
 
 async def test_credentials_and_quotas_of_one_user_do_not_overwrite_each_other() -> None:
     """They share a znode; a password that is lost locks the user out."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
 
     async def add(name: str) -> None:
         await node.admin.change_configs("users", "u", lambda current: {**current, name: "1"})
@@ -81,7 +81,7 @@ async def test_credentials_and_quotas_of_one_user_do_not_overwrite_each_other() 
 
 async def test_a_broker_that_joins_reads_users_and_their_clients() -> None:
     """It hears of no announcement that was made before it came."""
-    node = await open_node(TestDisk())
+    node = await open_node(MemoryDisk())
     name = entities.quoted_user_client("u", "c")
     await write_as_kafka(node, name, paths.build_config({"x": "1"}))
     await node.admin.set_configs("ips", "127.0.0.1", {"connection_creation_rate": "3"})

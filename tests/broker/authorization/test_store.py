@@ -14,6 +14,7 @@ from ottla.broker.authorization import store as module
 from ottla.broker.authorization.authorizer import AclAuthorizer
 from ottla.broker.authorization.store import AclStore
 from ottla.broker.engine.tasks import Tasks
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.store import acls
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import ConnectionLoss
@@ -28,7 +29,6 @@ from ottla.protocol.acls import (
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.wire.clock import RealClock
 from tests.broker.authorization.test_authorizer import Caller, Told
-from tests.coordinator.store.disk import TestDisk
 from tests.coordinator.store.support import DIRECTORY, StillClock
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Node:
 @asynccontextmanager
 async def _nodes(count: int) -> AsyncIterator[list[Node]]:
     tasks, clock = Tasks(), StillClock()
-    store = await EmbeddedStore.open(TestDisk(), clock, tasks.spawn, DIRECTORY)
+    store = await EmbeddedStore.open(MemoryDisk(), clock, tasks.spawn, DIRECTORY)
     nodes = [Node(await store.connect(), tasks, clock) for _ in range(count)]
     for node in nodes:
         await node.store.load(node.session)

@@ -10,7 +10,7 @@ from ottla.broker.administration.cluster_admin import TopicSpec
 from ottla.coordinator.store.frames import frame_at
 from ottla.protocol.errors import ErrorCode
 from tests.broker.support.node import DIRECTORY, TIMEOUT_MS, BrokerNode, open_node
-from tests.coordinator.store.disk import TestDisk
+from tests.coordinator.store.disk import PowerCutDisk
 
 if TYPE_CHECKING:
     from ottla.protocol.ids import Uuid
@@ -31,7 +31,7 @@ async def delete(node: BrokerNode, name: str) -> None:
 @pytest.mark.parametrize("is_clean", [True, False])
 async def test_the_leader_epoch_grows_at_every_start(is_clean: bool) -> None:
     """R-23: clients and followers of the earlier life must be told apart from the next one's."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     node = await open_node(disk)
     await create(node, TopicSpec("t", 2))
     for life in range(1, 4):
@@ -53,7 +53,7 @@ async def test_the_leader_epoch_grows_at_every_start(is_clean: bool) -> None:
 
 async def test_topics_ids_and_settings_come_back() -> None:
     """What was acknowledged is there after a power cut that keeps nothing unsynced."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     node = await open_node(disk)
     await create(node, TopicSpec("t", 2, configs={"retention.ms": "5"}), TopicSpec("u"))
     await node.admin.set_configs("topics", "u", {"retention.ms": "6"})
@@ -72,7 +72,7 @@ async def test_topics_ids_and_settings_come_back() -> None:
 
 async def test_a_deleted_topic_stays_deleted_and_is_made_again_as_another() -> None:
     """C-22: after a restart as well."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     node = await open_node(disk)
     await create(node, TopicSpec("t"))
     first = node.metadata.topic("t")
@@ -98,11 +98,11 @@ class Promise(NamedTuple):
     epochs: dict[str, int]
 
 
-async def live_twice(disk: TestDisk) -> tuple[TestDisk, list[Promise]]:
+async def live_twice(disk: PowerCutDisk) -> tuple[PowerCutDisk, list[Promise]]:
     """Two lives of a broker with all that it can do; what was promised on the way."""
     promises: list[Promise] = []
 
-    def promise(node: BrokerNode, disk: TestDisk) -> None:
+    def promise(node: BrokerNode, disk: PowerCutDisk) -> None:
         topics = node.metadata.image.topics
         ids = {name: topic.topic_id for name, topic in topics.items()}
         epochs = {name: topics[name].partitions[0].leader_epoch for name in topics}
@@ -126,7 +126,7 @@ async def live_twice(disk: TestDisk) -> tuple[TestDisk, list[Promise]]:
 
 async def test_a_broker_starts_from_a_journal_that_was_cut_anywhere() -> None:
     """Whatever was promised before the cut holds, and the cluster works."""
-    disk, promises = await live_twice(TestDisk())
+    disk, promises = await live_twice(PowerCutDisk())
     data = bytes(disk.names[JOURNAL].data)
     ends = [0]
     while (found := frame_at(data, ends[-1])) is not None:

@@ -8,12 +8,12 @@ from ottla.broker.directories.full_disk_reports import (
     FullDiskReports,
 )
 from ottla.broker.engine.tasks import Tasks
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.store import full_disks, paths
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.full_disks import Room, RoomReport
 from ottla.coordinator.store.store import MetadataSession, NoNode
 from tests.broker.support.node import DIRECTORY, HandClock
-from tests.coordinator.store.disk import TestDisk
 
 LOW, STUCK = RoomReport(Room.LOW), RoomReport(Room.NONE)
 
@@ -21,7 +21,7 @@ LOW, STUCK = RoomReport(Room.LOW), RoomReport(Room.NONE)
 async def opened() -> tuple[EmbeddedStore, MetadataSession, FullDiskReports, HandClock]:
     """A store with one session, and a broker's reports that do not go anywhere yet."""
     clock = HandClock()
-    store = await EmbeddedStore.open(TestDisk(), clock, Tasks().spawn, DIRECTORY)
+    store = await EmbeddedStore.open(MemoryDisk(), clock, Tasks().spawn, DIRECTORY)
     session = await store.connect()
     await session.create("/ottla")
     await session.create(paths.FULL_DISKS)

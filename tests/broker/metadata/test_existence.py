@@ -6,12 +6,12 @@ import pytest
 
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.metadata.existence import missing_partitions
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import ConnectionLoss
 from ottla.protocol.ids import TopicPartition
 from tests.broker.support.node import DIRECTORY, HandClock
-from tests.coordinator.store.disk import TestDisk
 from tests.coordinator.store.flaky import FlakySession, FlakyStore
 
 T0, T1, GONE = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("gone", 0)
@@ -21,7 +21,7 @@ TOPIC = paths.build_topic(paths.TopicPayload(bytes(16), {0: (1,)}))
 async def with_topic(data: bytes) -> FlakySession:
     """A session with a store that has the topic ``t``."""
     tasks = Tasks()
-    store = FlakyStore(await EmbeddedStore.open(TestDisk(), HandClock(), tasks.spawn, DIRECTORY))
+    store = FlakyStore(await EmbeddedStore.open(MemoryDisk(), HandClock(), tasks.spawn, DIRECTORY))
     session = await store.connect()
     for path in ("/brokers", paths.TOPICS):
         await session.create(path)

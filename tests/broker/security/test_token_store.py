@@ -15,13 +15,13 @@ from ottla.broker.engine.tasks import Tasks
 from ottla.broker.security.delegation_tokens import CREDENTIAL, DelegationTokens
 from ottla.broker.security.token_rules import TokenLifetimes, TokenOrder, renewed
 from ottla.broker.security.token_store import ANNOUNCEMENT_RETENTION_MS, TokenStore
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.store import delegation_tokens as layout
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import ConnectionLoss
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.secret import Secret
 from ottla.wire.real import RealRandom
-from tests.coordinator.store.disk import TestDisk
 from tests.coordinator.store.support import DIRECTORY, StillClock
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class _Inline:
 @asynccontextmanager
 async def _nodes(count: int) -> AsyncIterator[list[Node]]:
     tasks, clock, store_clock = Tasks(), WallClock(), StillClock()
-    store = await EmbeddedStore.open(TestDisk(), store_clock, tasks.spawn, DIRECTORY)
+    store = await EmbeddedStore.open(MemoryDisk(), store_clock, tasks.spawn, DIRECTORY)
     nodes = [Node(await store.connect(), tasks, clock) for _ in range(count)]
     for node in nodes:
         node.store_clock = store_clock

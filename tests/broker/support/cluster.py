@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.engine.tasks import Tasks
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.protocol.errors import ErrorCode
 from tests.broker.support.node import DIRECTORY, TIMEOUT_MS, BrokerNode, HandClock, quiet
-from tests.coordinator.store.disk import TestDisk
 from tests.coordinator.store.flaky import FlakySession, FlakyStore
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Cluster:
 
 async def open_cluster(*node_ids: int, settings: ControllerSettings | None = None) -> Cluster:
     clock = HandClock()
-    store = await EmbeddedStore.open(TestDisk(), clock, Tasks().spawn, DIRECTORY)
+    store = await EmbeddedStore.open(MemoryDisk(), clock, Tasks().spawn, DIRECTORY)
     cluster = Cluster(store, clock, settings)
     for node_id in node_ids:
         await cluster.start(node_id)

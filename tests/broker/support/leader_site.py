@@ -27,6 +27,7 @@ from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.leading import PartitionLeadership, ReplicaLimits
 from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.configs.configs import ConfigSources, topic_config
 from ottla.coordinator.metadata.changes import BrokerChanged
 from ottla.coordinator.metadata.image import BrokerRegistration
@@ -38,7 +39,6 @@ from tests.broker.log.crash_disk import CrashDisk
 from tests.broker.support.node import DIRECTORY as STORE
 from tests.broker.support.node import HandClock, quiet
 from tests.broker.support.requests import batch
-from tests.coordinator.store.disk import TestDisk
 from tests.coordinator.store.flaky import FlakySession, FlakyStore
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ async def open_site(
 ) -> LeaderSite:
     """Broker 1 leads in epoch 5 with that ISR, connected to the store."""
     clock = HandClock()
-    store = await EmbeddedStore.open(TestDisk(), clock, Tasks().spawn, STORE)
+    store = await EmbeddedStore.open(MemoryDisk(), clock, Tasks().spawn, STORE)
     site = LeaderSite(clock, store)
     await site.prepare(isr)
     await site.enter()

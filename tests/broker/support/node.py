@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from ottla.broker.partitions.control import ControlChannel, ControlRequest, ControlResponse
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.coordinator.store.store import Store
-    from ottla.protocol.ports import Random
-    from tests.coordinator.store.disk import TestDisk
+    from ottla.protocol.ports import Disk, Random
 
 DIRECTORY = "/data/store"
 TIMEOUT_MS = 5_000.0
@@ -264,12 +263,12 @@ class BrokerNode:
 
 
 async def open_node(
-    disk: TestDisk, clean_stop_epoch: int = -1, settings: ControllerSettings | None = None
+    disk: Disk, clean_stop_epoch: int = -1, settings: ControllerSettings | None = None
 ) -> BrokerNode:
     """A single broker on that disk, as far as being the controller of itself."""
     tasks, clock = Tasks(), HandClock()
     store = await EmbeddedStore.open(disk, clock, tasks.spawn, DIRECTORY)
-    life = len(disk.names[f"{DIRECTORY}/store.journal"].data)
+    life = disk.open(f"{DIRECTORY}/store.journal").size_bytes
     node = BrokerNode(store, clock=clock, settings=settings, random_start=life * 1000)
     await node.start(clean_stop_epoch)
     await node.ready()

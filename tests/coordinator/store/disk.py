@@ -23,10 +23,10 @@ class Content:
         self.durable = bytes(data)
 
 
-class MemoryFile:
+class PowerCutFile:
     """An open file of the disk."""
 
-    def __init__(self, disk: TestDisk, path: str, content: Content) -> None:
+    def __init__(self, disk: PowerCutDisk, path: str, content: Content) -> None:
         self._disk = disk
         self.path = path
         self.content = content
@@ -62,22 +62,18 @@ class MemoryFile:
         self._disk.fsync_count += 1
 
 
-class TestLock:
+class PowerCutLock:
     """A lock that the disk keeps in a set."""
 
-    __test__ = False
-
-    def __init__(self, disk: TestDisk, path: str) -> None:
+    def __init__(self, disk: PowerCutDisk, path: str) -> None:
         self._disk, self._path = disk, path
 
     def release(self) -> None:
         self._disk.locks.discard(self._path)
 
 
-class TestDisk:
+class PowerCutDisk:
     """Names and contents, each with what of it would survive a power cut."""
-
-    __test__ = False
 
     def __init__(self) -> None:
         self.names: dict[str, Content] = {}
@@ -93,11 +89,11 @@ class TestDisk:
         if self.fsync_error is not None:
             raise self.fsync_error
 
-    def after_power_cut(self, kept_bytes: int | None = None) -> TestDisk:
+    def after_power_cut(self, kept_bytes: int | None = None) -> PowerCutDisk:
         """The disk as the next boot finds it, with that many bytes of each unsynced tail.
 
         None keeps every written byte, as after a kill: the page cache survives a process."""
-        disk = TestDisk()
+        disk = PowerCutDisk()
         names = self.names if kept_bytes is None else self.durable_names
         for name, content in names.items():
             durable, written = content.durable, bytes(content.data)
@@ -108,12 +104,12 @@ class TestDisk:
             disk.names[name] = disk.durable_names[name] = Content(kept)
         return disk
 
-    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+    def open(self, path: str, *, create: bool = False) -> PowerCutFile:
         if path not in self.names:
             if not create:
                 raise FileNotFoundError(path)
             self.names[path] = Content()
-        return MemoryFile(self, path, self.names[path])
+        return PowerCutFile(self, path, self.names[path])
 
     def exists(self, path: str) -> bool:
         return path in self.names
@@ -139,11 +135,11 @@ class TestDisk:
     def make_directory(self, path: str) -> None:
         pass
 
-    def lock(self, path: str) -> TestLock:
+    def lock(self, path: str) -> PowerCutLock:
         if path in self.locks:
             raise BlockingIOError(path)
         self.locks.add(path)
-        return TestLock(self, path)
+        return PowerCutLock(self, path)
 
     async def scan(self, directory: str) -> list[str]:
         return sorted(name.removeprefix(directory + "/") for name in self.names)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.engine.tasks import Tasks
 from ottla.coordinator.store.embedded import EmbeddedStore
-from tests.coordinator.store.disk import TestDisk
+from tests.coordinator.store.disk import PowerCutDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +47,6 @@ class Heard:
         self.events.append(event)
 
 
-async def open_store(disk: TestDisk | None = None) -> EmbeddedStore:
+async def open_store(disk: PowerCutDisk | None = None) -> EmbeddedStore:
     """An embedded store on that disk, or on an empty one."""
-    return await EmbeddedStore.open(disk or TestDisk(), StillClock(), Tasks().spawn, DIRECTORY)
+    return await EmbeddedStore.open(disk or PowerCutDisk(), StillClock(), Tasks().spawn, DIRECTORY)

@@ -18,7 +18,7 @@ from ottla.coordinator.store.store import (
 )
 from ottla.protocol.errors import CorruptLogError
 from tests.coordinator.store.contract import StoreContract
-from tests.coordinator.store.disk import TestDisk
+from tests.coordinator.store.disk import PowerCutDisk
 from tests.coordinator.store.support import DIRECTORY, Heard, open_store
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def contents(store: EmbeddedStore) -> dict[str, bytes]:
 
 async def test_persistent_znodes_survive_a_restart_and_ephemeral_ones_do_not() -> None:
     """The process that owned them is gone, whatever the journal says."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     session = await (await open_store(disk)).connect()
     await session.create("/kept", b"1")
     await session.create("/gone", ephemeral=True)
@@ -73,7 +73,7 @@ async def test_persistent_znodes_survive_a_restart_and_ephemeral_ones_do_not() -
 
 async def test_zxids_and_sequence_numbers_go_on_after_a_restart() -> None:
     """A number given twice would make two incarnations look like one."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     session = await (await open_store(disk)).connect()
     await session.create("/a")
     before = await session.create("/a/n_", sequential=True)
@@ -89,12 +89,12 @@ async def test_zxids_and_sequence_numbers_go_on_after_a_restart() -> None:
 
 async def snapshot_size() -> int:
     """How long the file of an empty store is: it is the same every time."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     await open_store(disk)
     return len(disk.names[JOURNAL].data)
 
 
-async def write_history(disk: TestDisk) -> list[dict[str, bytes]]:
+async def write_history(disk: PowerCutDisk) -> list[dict[str, bytes]]:
     """Do a handful of writes; return what the tree held after each."""
     store = await open_store(disk)
     session = await store.connect()
@@ -109,7 +109,7 @@ async def write_history(disk: TestDisk) -> list[dict[str, bytes]]:
 
 async def test_a_journal_cut_at_any_byte_opens_with_a_prefix_of_the_history() -> None:
     """Hazard S-01: a crash tears the last write at any byte, and a group stays whole."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     states = await write_history(disk)
     whole = bytes(disk.names[JOURNAL].data)
     snapshot_bytes = await snapshot_size()
@@ -128,7 +128,7 @@ async def test_a_journal_cut_at_any_byte_opens_with_a_prefix_of_the_history() ->
 @pytest.mark.parametrize("garbage", [b"\0" * 40, b"\xff" * 40, b"\0\0\0\x09abcd123456789"])
 async def test_garbage_after_the_end_is_cut_off(garbage: bytes) -> None:
     """Hazard S-02: blocks that were never written read as zeros or as old data."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     states = await write_history(disk)
     size = len(disk.names[JOURNAL].data)
     disk.names[JOURNAL].data += garbage
@@ -145,7 +145,7 @@ async def test_garbage_after_the_end_is_cut_off(garbage: bytes) -> None:
 
 async def test_an_old_entry_after_the_end_is_not_replayed_again() -> None:
     """Hazard S-02: a replayed block is valid by itself, and out of order."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     states = await write_history(disk)
     disk.names[JOURNAL].data += disk.names[JOURNAL].data[await snapshot_size() :]
 
@@ -154,7 +154,7 @@ async def test_an_old_entry_after_the_end_is_not_replayed_again() -> None:
 
 async def test_damage_below_what_was_promised_is_not_taken_for_a_torn_tail() -> None:
     """Hazard S-03: cutting there would silently drop acknowledged writes that follow."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     await write_history(disk)
     disk.names[JOURNAL].data[await snapshot_size() + 12] ^= 1
 
@@ -164,7 +164,7 @@ async def test_damage_below_what_was_promised_is_not_taken_for_a_torn_tail() -> 
 
 async def test_a_damaged_snapshot_is_refused() -> None:
     """The snapshot was durable before the file got its name; a flaw in it is damage."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     await open_store(disk)
     disk.names[JOURNAL].data[5] ^= 1
 
@@ -174,7 +174,7 @@ async def test_a_damaged_snapshot_is_refused() -> None:
 
 async def test_an_acknowledged_write_survives_a_power_cut() -> None:
     """An answer is a promise: nothing of the unsynced tail is needed to keep it."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     session = await (await open_store(disk)).connect()
     for number in range(20):
         await session.create(f"/n{number}")
@@ -185,7 +185,7 @@ async def test_an_acknowledged_write_survives_a_power_cut() -> None:
 
 async def test_nothing_is_shown_before_it_is_durable() -> None:
     """A client must not see a read, a refusal or an event that a crash takes back."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     store = await open_store(disk)
     session = await store.connect()
     reader = await store.connect()
@@ -205,14 +205,14 @@ async def test_nothing_is_shown_before_it_is_durable() -> None:
     assert refused.exception() is not None
 
 
-async def contents_on(disk: TestDisk) -> dict[str, bytes]:
+async def contents_on(disk: PowerCutDisk) -> dict[str, bytes]:
     """The contents that a power cut at this moment would leave."""
     return await contents(await open_store(disk.after_power_cut(0)))
 
 
 async def test_writers_at_the_same_time_share_a_flush() -> None:
     """One flush per write would make a topic's creation wait for the disk hundreds of times."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     session = await (await open_store(disk)).connect()
     before = disk.fsync_count
     await asyncio.gather(*(session.create(f"/n{number}") for number in range(50)))
@@ -222,7 +222,7 @@ async def test_writers_at_the_same_time_share_a_flush() -> None:
 
 async def test_a_failed_flush_ends_the_store() -> None:
     """Hazard S-09: a second flush would succeed and prove nothing."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     store = await open_store(disk)
     session = await store.connect()
     states: list[SessionState] = []
@@ -244,7 +244,7 @@ async def test_a_failed_flush_ends_the_store() -> None:
 
 async def test_a_full_disk_refuses_the_write_and_nothing_else() -> None:
     """Hazard S-11: half an entry at the end would hide all later ones."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     session = await (await open_store(disk)).connect()
     await session.create("/a", b"1")
     disk.free = 10
@@ -266,7 +266,7 @@ async def fill(session: MetadataSession, count: int) -> None:
 
 async def test_the_journal_is_rewritten_when_it_outgrows_the_tree() -> None:
     """A store that lives for a year must not read a year of changes at its next start."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     session = await (await open_store(disk)).connect()
     await session.create("/a")
     await fill(session, 40)
@@ -281,7 +281,7 @@ async def test_the_journal_is_rewritten_when_it_outgrows_the_tree() -> None:
 
 async def test_a_crash_at_any_step_of_the_rewriting_loses_nothing() -> None:
     """The name refers to a complete file at each moment."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     session = await (await open_store(disk)).connect()
     await session.create("/a")
     acknowledged, sizes = 0, []
@@ -300,7 +300,7 @@ async def test_a_crash_at_any_step_of_the_rewriting_loses_nothing() -> None:
 
 async def test_a_second_process_is_kept_out() -> None:
     """Two writers of one journal would each overwrite the other's promises (S-32)."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     store = await open_store(disk)
     with pytest.raises(BlockingIOError):
         await open_store(disk)
@@ -311,7 +311,7 @@ async def test_a_second_process_is_kept_out() -> None:
 
 async def test_a_cancelled_writer_does_not_undo_its_write() -> None:
     """Hazard P-04: a caller that stops waiting has not stopped the write."""
-    disk = TestDisk()
+    disk = PowerCutDisk()
     store = await open_store(disk)
     session = await store.connect()
     writing = asyncio.ensure_future(session.create("/a"))
