@@ -167,15 +167,15 @@ async def test_appends_go_on_while_a_flush_waits() -> None:
     bench = Bench()
     log = await bench.open()
     bench.append(log, 3)
-    changing = bench.disk.changing
+    change = bench.disk.change
 
-    def append_meanwhile(operation: str, path: str) -> None:
+    def append_meanwhile(operation: str, path: str) -> float:
         if (operation, path) == ("fsync", LOG_PATH):
-            bench.disk.changing = changing  # type: ignore[method-assign]
+            bench.disk.change = change  # type: ignore[method-assign]
             bench.append(log, 2)
-        changing(operation, path)
+        return change(operation, path)
 
-    bench.disk.changing = append_meanwhile  # type: ignore[method-assign]
+    bench.disk.change = append_meanwhile  # type: ignore[method-assign]
     await log.flush()
     assert (log.recovery_point, log.log_end_offset) == (3, 5)
     await log.flush()

@@ -43,12 +43,12 @@ class BusyDisk(CrashDisk):
         # An append is one step: no other action runs within it.
         self.is_acting = False
 
-    def changing(self, operation: str, path: str) -> None:
+    def change(self, operation: str, path: str) -> float:
         if not self.is_acting:
             self.is_acting = True
             self.before_change()
             self.is_acting = False
-        super().changing(operation, path)
+        return super().change(operation, path)
 
 
 class _House(House):

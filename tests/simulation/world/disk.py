@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import errno
-import os
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla.broker.testing.faulty_disk import FaultPlan
-from tests.simulation.world.inode import Inode
+from tests.simulation.world.model_disk import ModelDisk, ModelFile
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from ottla.protocol.ports import Buffer
     from tests.simulation.world.filesystem import SimFileSystem
+    from tests.simulation.world.inode import Inode
     from tests.simulation.world.loop import SimLoop
     from tests.simulation.world.process import SimProcess
     from tests.simulation.world.random import SimRandom
@@ -32,7 +31,7 @@ class DiskProfile(NamedTuple):
     spike_ms: float = 300.0
 
 
-class SimDisk:
+class SimDisk(ModelDisk):
     """``ports.Disk`` for one incarnation of a node.
 
     An awaited operation continues when its waiter is cancelled, as a worker thread does (hazard
@@ -47,8 +46,7 @@ class SimDisk:
         random: SimRandom,
         profile: DiskProfile,
     ) -> None:
-        self.files = files
-        self.faults = FaultPlan()
+        super().__init__(files)
         self.losing_fsyncs = FaultPlan()
         self.failed_fsyncs: dict[str, int] = {}
         self._loop = loop
@@ -63,32 +61,9 @@ class SimDisk:
             return SimFile(self, path, self.files.create(path))
         return SimFile(self, path, self.files.file(path))
 
-    def exists(self, path: str) -> bool:
-        self.enter("exists", path)
-        return self.files.find(path) is not None
-
-    def is_directory(self, path: str) -> bool:
-        self.enter("is_directory", path)
-        node = self.files.find(path)
-        return node is not None and not isinstance(node, Inode)
-
-    def free_bytes(self, path: str) -> int:
-        self.enter("free_bytes", path)
-        return max(0, self.files.capacity_bytes - self.files.used_bytes())
-
-    def total_bytes(self, path: str) -> int:
-        self.enter("total_bytes", path)
-        return self.files.capacity_bytes
-
-    def absolute(self, path: str) -> str:
-        return path
-
-    def modified_ms(self, path: str) -> int:
-        return -1
-
     def boot_id(self) -> str:
         self._process.check()
-        return self.files.boot_id
+        return super().boot_id()
 
     def make_directory(self, path: str) -> None:
         self.enter("make_directory", path)
@@ -142,6 +117,9 @@ class SimDisk:
         self._loop.spend()
         return self.faults.check(operation, path)
 
+    def change(self, operation: str, path: str) -> float:
+        return self.enter(operation, path)
+
     async def later(self, mean_ms: float, work: Callable[[], Result]) -> Result:
         """Do the work after a seeded delay, whether or not anyone still waits for it."""
         waiter: asyncio.Future[Result] = self._loop.create_future()
@@ -181,12 +159,6 @@ class SimDisk:
         """Whether a read would have to wait for the device."""
         return self._random.chance(self._profile.cold_probability)
 
-    def room_bytes(self, wanted_bytes: int) -> int:
-        """How much of that still fits."""
-        if self.files.capacity_bytes >= 1 << 40:
-            return wanted_bytes
-        return min(wanted_bytes, max(0, self.files.capacity_bytes - self.files.used_bytes()))
-
     def _delay_s(self, mean_ms: float) -> float:
         draw, profile = self._random.random, self._profile
         delay_ms = mean_ms * (0.5 + draw())
@@ -195,47 +167,17 @@ class SimDisk:
         return delay_ms / 1_000.0
 
 
-class SimFile:
+class SimFile(ModelFile):
     """``ports.File``."""
 
-    __slots__ = ("_disk", "_inode", "path")
+    __slots__ = ("_disk",)
 
     def __init__(self, disk: SimDisk, path: str, inode: Inode) -> None:
+        super().__init__(disk, path, inode)
         self._disk = disk
-        self._inode = inode
-        self.path = path
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self._inode.data)
-
-    def fileno(self) -> int:
-        raise AssertionError("a simulated file has no descriptor: use the Socket seam's sendfile")
-
-    def append(self, buffers: Sequence[Buffer]) -> int:
-        """A fault or a full disk leaves a part of what was asked."""
-        content = b"".join(buffers)
-        try:
-            self._disk.enter("append", self.path)
-        except OSError:
-            self._inode.write_end(content[: len(content) // 2])
-            raise
-        room = self._disk.room_bytes(len(content))
-        self._inode.write_end(content[:room])
-        if room < len(content):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
-        return len(content)
-
-    def pread(self, count: int, position: int) -> bytes:
-        self._disk.enter("pread", self.path)
-        return bytes(self._inode.data[position : position + count])
 
     def is_resident(self, position: int, count: int) -> bool:
         return not self._disk.is_cold()
-
-    def truncate(self, size_bytes: int) -> None:
-        self._disk.enter("truncate", self.path)
-        self._inode.truncate(size_bytes)
 
     async def fsync(self) -> None:
         await self._disk.fsync(self.path, self._inode)
