@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS_MAX = 20
 _NOT_HERE = "this broker is not the controller"
-_UNKNOWN = "not seen to be done in time; it may still happen"
+_UNKNOWN = "not completed in time; the change may still take effect"
 
 
 class ClusterAdmin:
@@ -145,7 +145,7 @@ class ClusterAdmin:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, _UNKNOWN) from error
         except StoreError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "others keep changing these settings")
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "other clients keep changing these settings")
 
     async def allocate_producer_id(self) -> int:
         """One id that no producer ever had. Raises KafkaError."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # A broker that hangs must not hold up what concerns all.
 TOLD_MS_MAX = 1_000.0
 _NOT_HERE = "this broker is not the controller"
-_UNKNOWN = "not seen to be done in time; it may still happen"
+_UNKNOWN = "not completed in time; the change may still take effect"
 
 
 @dataclass(frozen=True, slots=True)

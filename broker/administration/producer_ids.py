@@ -54,4 +54,6 @@ class ProducerIds:
             except StoreError as error:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
             return block
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no block of producer ids to be had")
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "cannot allocate a block of producer ids"
+        )

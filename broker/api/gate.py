@@ -122,7 +122,7 @@ class Gate:
             self._look_later()
         timer = self._clock.call_at(
             self._clock.now_ms() + WAIT_MS_MAX,
-            lambda: self._settle(told, "the broker takes long to start"),
+            lambda: self._settle(told, "the broker has not started in time"),
         )
         try:
             return await told

@@ -116,7 +116,7 @@ class AclStore:
                 await self._refresh(session, patterns)
         except StoreError as error:
             # The session is over or in doubt; the next one reads everything anew.
-            logger.info("access rules are not followed any more: %s", error)
+            logger.info("this broker no longer follows changes of access rules: %s", error)
 
     async def _read_announcements(
         self, session: MetadataSession, kind: PatternType, patterns: dict[AclPattern, None]
@@ -194,7 +194,7 @@ class AclStore:
                 return
         raise KafkaError(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"the rules of {acls.path_of(pattern)} are changed by others all the time: try again",
+            f"the rules of {acls.path_of(pattern)} keep being changed by other clients: try again",
         )
 
 

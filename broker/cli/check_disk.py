@@ -53,7 +53,7 @@ def check_disk(directory: Path) -> Iterator[CheckFinding]:
     if directory.exists():
         yield from check_state(directory)
     else:
-        yield ok("data", f"{directory} does not exist yet; a start makes it")
+        yield ok("data", f"{directory} does not exist yet; the first start creates it")
     place = existing(directory)
     if not os.access(place, os.W_OK | os.X_OK):
         yield problem(
@@ -94,7 +94,7 @@ def check_state(directory: Path) -> Iterator[CheckFinding]:
                 "name an empty directory: a broker does not mix its data with others'",
             )
         else:
-            yield ok("data", f"{directory} is empty; a start makes a broker of it")
+            yield ok("data", f"{directory} is empty; the first start initializes it")
         return
     try:
         said = parse_properties(meta.read_text("utf-8"))

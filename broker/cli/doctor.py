@@ -44,7 +44,7 @@ async def perform(arguments: argparse.Namespace) -> int:
         config = parsed.config
         findings += check_settings(arguments, parsed.warnings)
     except ConfigError as error:
-        findings.append(problem("settings", str(error), "mend it: no broker starts with it"))
+        findings.append(problem("settings", str(error), "fix it: no broker starts with it"))
     if config is not None:
         for directory in config.log_dirs:
             findings += check_disk(Path(directory))

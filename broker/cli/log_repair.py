@@ -146,8 +146,8 @@ class _Repair:
         sys.stdout.write(f"{count} logs, {damaged_count} damaged\n")
         if left_count:
             sys.stdout.write(
-                "Nothing was changed. With more replicas it is better to move the directory of a "
-                "damaged partition away and let it be fetched anew; with --truncate this command "
+                "Nothing was changed. If other replicas exist, move the directory of a damaged "
+                "partition away and let the broker fetch it again. With --truncate this command "
                 "cuts the logs at the damage and keeps a copy of what it cuts.\n"
             )
 

@@ -50,16 +50,16 @@ def start_parser() -> Parser:
     made.add_argument(
         "--secure",
         action="store_true",
-        help="encrypt connections, let only users with a password in, and let them do only what "
-        "rules allow: makes certificates, the super user 'admin' and a file for clients in "
-        "DIR/secure",
+        help="encrypt connections, require passwords, and allow only what access rules "
+        "allow: creates "
+        "certificates, the super user 'admin' and a settings file for clients in DIR/secure",
     )
     made.add_argument(
         "--add-scram",
         metavar="SCRAM-SHA-512=[name=NAME,password=PASSWORD]",
         action="append",
         default=[],
-        help="a user to make before clients are served, if there is none of that name yet",
+        help="a user to create before the broker serves clients, if it does not exist",
     )
     made.add_argument("--memory", action="store_true", help="keep everything in memory")
     made.add_argument("-v", "--verbose", action="store_true", help="log more")
@@ -70,7 +70,7 @@ def _add_cluster_options(made: Parser) -> None:
     made.add_argument(
         "--zookeeper",
         metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
-        help="the ZooKeeper ensemble of the cluster to join (default: a store of its own)",
+        help="the ZooKeeper ensemble of the cluster to join (default: an embedded store)",
     )
     made.add_argument("--id", type=checked(natural), help="this broker's id in the cluster")
     made.add_argument(
@@ -196,7 +196,7 @@ def log_parser() -> Parser:
     dump.add_argument("--records", action="store_true", help="print every record as well")
     mend = verbs.add_parser(
         "repair",
-        help="say which logs are damaged and, if wanted, cut them there",
+        help="report damaged logs and, if wanted, truncate them",
         description="Say which logs are damaged, where, and what would be lost by cutting them "
         "there. Changes nothing unless --truncate is given, and then keeps what it cuts.",
         epilog="example: ottla log repair ottla-data",
@@ -214,7 +214,7 @@ def doctor_parser() -> Parser:
     """The command line, as ``ottla doctor --help`` shows it."""
     made = one_line_parser(
         "doctor",
-        "Look at this machine, a data directory and a cluster, and say what is wrong and what to "
+        "Check this machine, a data directory and a cluster, and report what is wrong and what to "
         "do. Changes nothing. Status 1 if something has to be done.",
         "doctor -b broker-1:9092 --data-dir /var/lib/ottla",
     )

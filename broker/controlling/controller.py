@@ -90,7 +90,7 @@ class ControllerCandidate:
                 if current is not None:
                     await self._lead(current)
             except (StoreError, Fenced) as error:
-                logger.warning("not the controller any more: %s", error)
+                logger.warning("no longer the controller: %s", error)
                 await self._parts.clock.sleep(_RETRY_MS)
 
     async def _lead(self, current: Controllership) -> None:

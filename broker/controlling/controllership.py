@@ -232,7 +232,7 @@ class Controllership:
         """/controller has changed: an operator forces an election, or the session has expired."""
         found = await self._session.exists(paths.CONTROLLER, self._on_watch)
         if found is None or found.ephemeral_owner != self._session.session_id:
-            raise Fenced("/controller is not ours any more")
+            raise Fenced("this broker is no longer the controller")
 
     # ---- deciding and carrying out ----
 

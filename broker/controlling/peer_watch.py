@@ -42,7 +42,7 @@ class PeerWatch:
                 deaths.append(node_id)
                 changed.set()
 
-        watching = self._tasks.spawn(f"vigil for broker {node_id}", watch())
+        watching = self._tasks.spawn(f"watch of broker {node_id}", watch())
         try:
             await changed.wait()
         finally:

@@ -88,9 +88,9 @@ def _events(before: MetadataImage, changes: Sequence[Change]) -> Iterator[str]:
             case TopicChanged(topic):
                 if topic.name not in before.topics:
                     count = counted(len(topic.partitions), "partition")
-                    yield f"topic {topic.name} is made, with {count}"
+                    yield f"topic {topic.name} was created with {count}"
             case TopicGone(name):
-                yield f"topic {name} is deleted"
+                yield f"topic {name} was deleted"
             case PartitionChanged(topic_name, partition, state):
                 old = before.partition(topic_name, partition)
                 if old is not None and state.leader not in (old.leader, NO_LEADER):

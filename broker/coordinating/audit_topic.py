@@ -84,7 +84,9 @@ class AuditTopic:
         if len(self._lines) >= LINES_MAX or size > BYTES_MAX:
             self.left_out_count += 1
             if not self._is_full:
-                logger.warning("further lines are not in %s: too many wait for it", AUDIT_TOPIC)
+                logger.warning(
+                    "further entries are left out of %s: too many are waiting", AUDIT_TOPIC
+                )
             self._is_full = True
             return
         self._lines.append((self._clock.wall_ms(), value))
@@ -108,7 +110,7 @@ class AuditTopic:
                     await self._clock.sleep(pause_ms)
                     pause_ms = min(2 * pause_ms, RETRY_MS_MAX)
         finally:
-            self._disconnect("no lines are brought to the audit topic any more")
+            self._disconnect("entries are no longer written to the audit topic")
 
     async def finish(self, timeout_ms: float) -> None:
         """Return when all lines are in the topic, or when the time is up; ``run`` goes on."""
@@ -185,7 +187,7 @@ class AuditTopic:
         """The operator is told once for each problem; the lines are in the file meanwhile."""
         if problem != self._last_problem:
             self._last_problem = problem
-            logger.warning("lines do not get into %s: %s", AUDIT_TOPIC, problem)
+            logger.warning("entries cannot be written to %s: %s", AUDIT_TOPIC, problem)
 
 
 def _request_of(batch: list[tuple[int, bytes]]) -> ProduceRequest:

@@ -159,4 +159,4 @@ class InternalTopics:
         if len(self._last_error) >= _REMEMBERED_MAX:
             self._last_error.clear()
         self._last_error[topic] = reason
-        logger.warning("%s cannot be made yet: %s", topic, reason)
+        logger.warning("%s cannot be created yet: %s", topic, reason)

@@ -203,8 +203,8 @@ class Shard(Generic[M]):
         pause_ms = min(_PAUSE_MS * 2**self._failed_count, _PAUSE_MS_MAX)
         self._failed_count += 1
         logger.error(
-            "%s-%d cannot be loaded for a fault of the broker: %r. Who lives there is not "
-            "available; the next try is in %d s",
+            "%s-%d cannot be loaded because of an error in the broker: %r. Its groups or "
+            "transactional ids are unavailable; the next attempt is in %d s",
             *self.partition.partition,
             error,
             pause_ms / 1_000,

@@ -173,7 +173,7 @@ class MarkerSender:
         try:
             missing = await self._parts.missing(partitions)
         except (StoreError, KafkaError) as error:
-            logger.debug("whether partitions exist cannot be said now: %s", error)
+            logger.debug("cannot determine now whether partitions exist: %s", error)
             missing = set()
         finally:
             self._is_looking = False

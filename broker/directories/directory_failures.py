@@ -63,7 +63,9 @@ class DirectoryFailures:
             try:
                 await session.create(paths.LOG_DIR_EVENT_PREFIX, data, sequential=True)
             except StoreError as error:
-                logger.warning("the controller does not know yet of a failed directory: %s", error)
+                logger.warning(
+                    "the controller has not been told of a failed directory yet: %s", error
+                )
                 await self._clock.sleep(_RETRY_MS)
             else:
                 self._untold_count -= count

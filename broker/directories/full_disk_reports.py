@@ -79,7 +79,7 @@ class FullDiskReports:
         try:
             await self._write(session, report)
         except StoreError as error:
-            logger.warning("the controller does not know yet how full the disks are: %s", error)
+            logger.warning("the controller has not been told of full disks yet: %s", error)
             return
         if self._session is session:
             self._told, self._is_known = report, True
@@ -91,7 +91,7 @@ class FullDiskReports:
             return
         data = full_disks.build(report)
         if not report.is_full and self._told is not None:
-            logger.info("there is room on all disks again: this broker may lead as before")
+            logger.info("all disks have free space again: this broker can become leader again")
         try:
             await session.create(self._path, data, ephemeral=True)
         except NodeExists:
@@ -99,7 +99,7 @@ class FullDiskReports:
         else:
             if report.is_full:
                 logger.warning(
-                    "a disk is full: other in-sync replicas with room are to lead instead"
+                    "a disk is full: in-sync replicas with free space become leaders instead"
                 )
 
     async def _replace(self, session: MetadataSession, data: bytes) -> None:

@@ -195,7 +195,7 @@ class ReplicaMoves:
         for directory in (future.target, future.source):
             if not directory.home.health.is_online:
                 logger.warning(
-                    "%s-%d is not moved on: data directory %s has failed",
+                    "the move of %s-%d stops: data directory %s has failed",
                     *partition,
                     directory.path,
                 )

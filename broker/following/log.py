@@ -100,7 +100,7 @@ async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) 
     end = partition.log.log_end_offset
     # Routine: no producer had an acknowledgement for what the old leader wrote just before it died.
     logger.debug(
-        "%s-%d is cut from offset %d to %d, where it parts from its leader of epoch %d",
+        "%s-%d is truncated from offset %d to %d, where it diverges from its leader of epoch %d",
         *partition.partition,
         before,
         end,
@@ -132,7 +132,7 @@ async def start_over(
         # Of an empty log nothing has gone; of another one, what the leader has deleted as well.
         logger.log(
             logging.INFO if start < end else logging.DEBUG,
-            "%s-%d goes on at offset %d, where its leader's log starts, and not at %d",
+            "%s-%d continues at offset %d, where its leader's log starts, instead of %d",
             *partition.partition,
             offset,
             end,

@@ -175,7 +175,7 @@ class Housekeeping:
         if trusted != self._was_trusted:
             self._was_trusted = trusted
             if trusted:
-                logger.info("the wall clock has settled: retention by time goes on")
+                logger.info("the wall clock has settled: retention by time resumes")
             else:
                 logger.warning(
                     "the wall clock has jumped: nothing is deleted by time until it settles"

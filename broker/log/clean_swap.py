@@ -128,7 +128,7 @@ async def swap_segments(
             finally:
                 if not is_done:
                     # The names on the disk are between two states; a start sorts them out.
-                    log.refusal = "a cleaning was broken off"
+                    log.refusal = "a cleaning was interrupted"
             log.names_changed += 1
             await log.sync_names()
         except OSError as error:

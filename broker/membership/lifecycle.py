@@ -183,7 +183,7 @@ class Lifecycle:
             try:
                 await session.close()
             except StoreError as error:
-                logger.info("the session was left open: %s", error)
+                logger.info("the session could not be closed: %s", error)
 
     async def _connect(self) -> MetadataSession:
         session = await self._store.connect(self._timeout_ms)
@@ -245,7 +245,7 @@ class Lifecycle:
             await self._end_followers()
             await self._enter(session)
         except (StoreError, KafkaError) as error:
-            logger.warning("the registration cannot be looked after: %s", error)
+            logger.warning("cannot check the registration: %s", error)
 
     async def _begin_again(self, session: MetadataSession) -> None:
         try:
@@ -366,8 +366,8 @@ class Lifecycle:
             raise KafkaError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,
                 f"another process has registered as broker {node_id} "
-                f"({await self._rival(session, node_id)}), and it lives: "
-                "start this one with an id that is free, or stop the other one first",
+                f"({await self._rival(session, node_id)}), and is running: "
+                "start this broker with an unused id, or stop the other process first",
             )
         return False
 

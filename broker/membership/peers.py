@@ -51,7 +51,9 @@ class Peers:
         broker = self._metadata.image.brokers.get(node_id)
         end = None if broker is None else broker.endpoint(self._listener)
         if end is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"no way to broker {node_id} is known")
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"no address is known of broker {node_id} is known"
+            )
         return Address(end.host, end.port)
 
     async def connect(

@@ -113,7 +113,7 @@ class ConfigWatch:
                 await self._read_announcements(session)
         except StoreError as error:
             # The session is over or in doubt; the next one reads everything anew.
-            logger.info("settings are not followed any more: %s", error)
+            logger.info("this broker no longer follows changes of settings: %s", error)
 
     async def _read_announcements(self, session: MetadataSession) -> None:
         names = await session.children(paths.CONFIG_CHANGES, self._on_event)

@@ -97,11 +97,11 @@ class FinalizedFeatures:
                 if refusals is not None:
                     return refusals
         except ConnectionLoss as error:
-            text = "not seen to be done; it may still happen"
+            text = "not completed yet; the change may still take effect"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
         except StoreError as error:
             raise KafkaError(ErrorCode.FEATURE_UPDATE_FAILED, str(error)) from error
-        text = "the metadata store is not to be reached, or others keep changing the features"
+        text = "the metadata store is unavailable, or other clients keep changing the features"
         raise KafkaError(ErrorCode.FEATURE_UPDATE_FAILED, text)
 
     # ---- following ----
@@ -124,7 +124,7 @@ class FinalizedFeatures:
                     await self._make(session)
         except StoreError as error:
             # The session is over or in doubt; the next one reads it anew.
-            logger.info("features are not followed any more: %s", error)
+            logger.info("this broker no longer follows changes of features: %s", error)
 
     async def _read(self, session: MetadataSession) -> int:
         """Take in what stands there; its version."""

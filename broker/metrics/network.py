@@ -58,7 +58,7 @@ def network_families(status: NetworkStatus) -> Iterator[Family]:
     )
     yield gauge(
         "kafka_network_requestchannel_responsequeuesize",
-        "Connections with answers that were not looked at yet.",
+        "Connections with answers that still have to be sent.",
         sum(one.answered_count for one in status.processors),
     )
     yield gauge(

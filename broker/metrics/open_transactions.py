@@ -55,7 +55,7 @@ def open_transaction_families(
     )
     yield counter(
         "ottla_transaction_verification_failures_total",
-        "Questions to coordinators that were not answered with yes.",
+        "Verification requests that coordinators did not confirm.",
         verification.failure_count,
     )
 

@@ -45,7 +45,7 @@ def quota_families(quotas: Quotas) -> Iterator[Family]:
     yield Family(
         COUNTER,
         "ottla_quota_throttle_seconds_total",
-        "Throttle times that clients were told.",
+        "Throttle times that were sent to clients.",
         _LABELS,
         held,
     )

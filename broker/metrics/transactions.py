@@ -37,12 +37,12 @@ def transaction_families(transactions: TransactionCoordinator) -> Iterator[Famil
     )
     yield gauge(
         "ottla_transaction_markers_pending",
-        "Markers that are not known to be written.",
+        "Markers that are not confirmed yet.",
         owed.marker_count,
     )
     yield gauge(
         "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",
-        "Partitions whose markers have nowhere to go for the moment.",
+        "Partitions without a leader that wait for markers.",
         len(owed.homeless),
     )
 

@@ -27,7 +27,7 @@ class Strangers:
             self._told.clear()
         self._told.add(key)
         logger.warning(
-            "the listener %s closed a connection of %s: %s (said once)", listener, host, reason
+            "the listener %s closed a connection of %s: %s (logged once)", listener, host, reason
         )
 
     def look(self, listener: str, host: str, first: bytes) -> None:

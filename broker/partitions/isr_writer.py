@@ -227,7 +227,7 @@ class IsrWriter:
         )
         topic = await self._topic_ids.check(session, partition)
         if topic is None:
-            self._give_up(attempt, "its topic is not there any more")
+            self._give_up(attempt, "its topic no longer exists")
             return True
         checks = [Check(paths.generation(node), epoch) for node, epoch in change.added]
         write = Replace(state_path, paths.build_state(payload), change.partition_epoch)
@@ -265,7 +265,7 @@ class IsrWriter:
             or found.leader != wanted.leader
             or found.leader_epoch != wanted.leader_epoch
         ):
-            self._give_up(attempt, "it is led by another broker, or anew")
+            self._give_up(attempt, "it has another leader or a new leader epoch")
         elif (found.isr, found.eligible_leaders) == (wanted.isr, wanted.eligible_leaders):
             self._settle(attempt, ChangeOutcome.APPLIED, version)
         else:

@@ -267,7 +267,7 @@ class Partitions:
         }
         for runtime in self:
             if runtime.partition not in known:
-                logger.info("%s-%d is not this broker's any more", *runtime.partition)
+                logger.info("%s-%d no longer belongs to this broker", *runtime.partition)
                 self._forget(runtime)
 
     def _forget(self, runtime: PartitionRuntime) -> None:

@@ -144,7 +144,8 @@ class ListenerTls:
             return
         self._told_days = min(due)
         logger.warning(
-            "the certificate of the listener %s (%s) %s: renew it; it is reloaded by itself",
+            "the certificate of the listener %s (%s) %s: renew it; the broker reloads it "
+            "automatically",
             self.listener,
             self._facts.subject,
             "has expired" if left_ms <= 0 else f"expires in {left_ms / DAY_MS:.1f} days",

@@ -90,7 +90,7 @@ class _Reader:
         if length & 0x80:
             size = length & 0x7F
             if not 1 <= size <= 4:
-                raise BadCertificate("the certificate cannot be read: a length of no use")
+                raise BadCertificate("the certificate cannot be read: an invalid length")
             length = int.from_bytes(self._content[start : start + size])
             start += size
         end = start + length
@@ -115,7 +115,7 @@ def _milliseconds(tag: int, content: bytes) -> int:
         # Two digits of a year mean 1950 to 2049 (RFC 5280).
         text = ("19" if text[:2] >= "50" else "20") + text
     elif tag != _TIME:
-        raise BadCertificate("the certificate cannot be read: a time of no known form")
+        raise BadCertificate("the certificate cannot be read: an unknown time format")
     match = _MOMENT.fullmatch(text)
     if match is None:
         raise BadCertificate(f"the certificate cannot be read: the time {text!r}")

@@ -66,7 +66,9 @@ class BrokerCollectors:
             _STOPPING if self._state.is_stopping else state,
         )
         yield gauge(
-            "ottla_ready", "1 if /readyz says so.", int(not obstacle(self._state, self._parts))
+            "ottla_ready",
+            "1 if /readyz reports ready.",
+            int(not obstacle(self._state, self._parts)),
         )
         yield counter(
             "ottla_task_crashes_total",

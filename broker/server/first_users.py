@@ -49,7 +49,7 @@ def parse_first_user(text: str) -> FirstUser:
     for item in rest[1:-1].split(","):
         key, found, value = item.partition("=")
         if key.strip() not in ("name", "password", "iterations") or not found:
-            raise ValueError("between the brackets stand name, password and perhaps iterations")
+            raise ValueError("the brackets hold name, password and, optionally, iterations")
         fields[key.strip()] = value.strip().strip('"')
     problem = name_problem(fields.get("name", ""))
     if problem is not None:

@@ -61,7 +61,7 @@ def obstacle(state: RunState, parts: BrokerParts) -> str:
         return "the broker is not registered"
     metadata = parts.shared.metadata
     if not metadata.is_complete:
-        return "the controller has not told of the cluster yet"
+        return "the controller has not sent the metadata of the cluster yet"
     if metadata.image.controller_id not in metadata.image.brokers:
         return "no controller is known"
     if not state.is_serving:

@@ -43,8 +43,8 @@ async def open_embedded(
         )
     except BlockingIOError:
         raise CannotStart(
-            f"{directory} is in use by another broker process. Stop that one, "
-            "or give this one a data directory of its own with --data-dir."
+            f"{directory} is in use by another broker process. Stop that broker, "
+            "or give this one its own data directory with --data-dir."
         ) from None
     except OSError as error:
         raise CannotStart(f"cannot use {directory}: {error.strerror or error}") from error

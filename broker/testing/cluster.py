@@ -112,7 +112,7 @@ class Cluster:
             raise ClusterError("data_dir names no directory; None keeps everything in memory")
         own = {name: _text(value) for name, value in (settings or {}).items()}
         for name in sorted(OWN_SETTINGS & own.keys()):
-            raise ClusterError(f"{name} is the cluster's own business: leave it out")
+            raise ClusterError(f"{name} is set by the cluster itself: leave it out")
         self._rules = connecting.checked_rules(security, users or {}, acls)
         if subprocess and sys.platform == "win32":
             raise ClusterError("brokers in processes of their own need signals: not on Windows")
@@ -339,7 +339,8 @@ class Cluster:
         assert self._thread is not None
         if not self._thread.is_alive:
             raise RuntimeError(
-                "the cluster lives in the process that started it: a child made by a fork can use "
+                "the cluster belongs to the process that started it: a child made by a fork "
+                "can use "
                 "its bootstrap_servers, and nothing else of it"
             )
         return self._thread.call(work)

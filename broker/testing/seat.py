@@ -111,7 +111,7 @@ class Seat(Answers):
         try:
             await self._stop()
         except (KafkaError, CorruptLogError, OSError) as error:
-            logger.debug("broker %d died untidily: %s", self.node_id, error)
+            logger.debug("broker %d did not stop cleanly: %s", self.node_id, error)
 
     def _silence(self) -> None:
         """From now on nothing leaves it, and nothing that it does lasts."""

@@ -118,7 +118,7 @@ class EpochChecks:
             )
         ):
             return True
-        logger.warning("topic %r was deleted and made again while it was read", where.topic)
+        logger.warning("topic %r was deleted and created again while it was read", where.topic)
         self._reactions.replaced(where)
         return False
 

@@ -32,7 +32,7 @@ class Absences:
         """Report a topic without known partitions; it may not have been looked up yet."""
         view = self._metadata.topics.get(name)
         if view is not None and view.error in GONE and not view.partitions:
-            self._tell(name, f"topic {name!r} does not exist; it is waited for")
+            self._tell(name, f"topic {name!r} does not exist; the consumer waits for it")
 
     def miss_partition(self, where: TopicPartition) -> None:
         """Report a partition that has no leader, or does not exist."""

@@ -138,7 +138,7 @@ class GroupOffsets:
         except (TransportError, RequestRefused) as error:
             if not error.retriable:
                 self._fetcher.fail(error)
-            logger.info("cannot ask where the group stands: %s", error)
+            logger.info("cannot read the committed offsets of the group: %s", error)
         except ClientError as error:
             self._fetcher.fail(error)
         return None

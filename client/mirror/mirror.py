@@ -98,7 +98,9 @@ class Mirror:
                 try:
                     await self._carry(source)
                 except ClientError as error:
-                    logger.warning("%s: groups are not carried over: %s", source.alias, error)
+                    logger.warning(
+                        "%s: positions of groups are not copied: %s", source.alias, error
+                    )
 
     async def _carry(self, source: MirrorSource) -> None:
         settings, environment = self._settings, self._environment
@@ -115,4 +117,4 @@ class Mirror:
             carried = await carry_over(from_admin, to_admin, notes, groups)
         stored = sum(one.outcome == CARRIED for one in carried)
         if stored:
-            logger.info("%s: %d positions of groups carried over", source.alias, stored)
+            logger.info("%s: %d positions of groups copied", source.alias, stored)

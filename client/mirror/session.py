@@ -108,7 +108,7 @@ class MirrorSession(RebalanceListener):
             where = of_target[there]
             if self._is_of_other(where, position.metadata):
                 logger.warning(
-                    "%s: topic %r was deleted and made anew; it is copied from its beginning",
+                    "%s: topic %r was deleted and created again; it is copied from its beginning",
                     self._source.alias,
                     where.topic,
                 )

@@ -83,7 +83,8 @@ class TopicSync:
         except Circle as circle:
             raise MirrorError(
                 f"topic {circle.topic!r} of {alias} is copied there from the target, so its records"
-                " would go round for ever: rename topics, or mark records in both mirrors"
+                " would be copied back and forth endlessly: rename topics, or mark records "
+                "in both mirrors"
             ) from circle
         both = two_into_one(names)
         if both is not None:
@@ -99,7 +100,7 @@ class TopicSync:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
         else:
-            logger.info("topic %s is made, partitions: %d", topic.name, topic.partition_count)
+            logger.info("created topic %s, partitions: %d", topic.name, topic.partition_count)
 
     async def _grow(self, target: str, count: int) -> None:
         try:

@@ -91,7 +91,7 @@ class RangeLost(ClientError):
             present = f"of the log only what is before offset {end} is there now"
         super().__init__(
             f"topic {where.topic!r} partition {where.partition}: offset {offset} was reached of a "
-            f"read up to offset {stop}, and {present}; begin the read anew for what there is"
+            f"read up to offset {stop}, and {present}; start a new read for the rest"
         )
         self.topic = where.topic
         self.partition = where.partition
@@ -101,7 +101,7 @@ class RangeLost(ClientError):
 
     @property
     def can_retry(self) -> str:
-        return "what was lost does not come back; a read that begins anew ends where the log does"
+        return "lost records do not come back; a new read ends where the log does"
 
 
 class CommitFailed(ClientError):

@@ -361,7 +361,7 @@ def parse_address(text: str) -> Address:
     if not colon or text.endswith("]"):
         host, port = text, str(DEFAULT_PORT)
     elif ":" in host and not host.startswith("["):
-        raise ValueError(f"{text!r} is no broker address; an IPv6 host stands in brackets")
+        raise ValueError(f"{text!r} is no broker address; an IPv6 host is written in brackets")
     host = host.removeprefix("[").removesuffix("]")
     if any(one.isspace() or one == "/" for one in host):
         raise ValueError(f"{text!r} is no broker address; one looks like 127.0.0.1:9092")

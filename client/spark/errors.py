@@ -13,7 +13,7 @@ class RecordsLost(Exception):
 
     def __init__(self, loss: str) -> None:
         super().__init__(
-            f"{loss}, so records may have been lost; to go on without them set the option "
+            f"{loss}, so records may have been lost; to continue without them set the option "
             "failOnDataLoss to false"
         )
 

@@ -136,7 +136,7 @@ def _missing(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> list
         if where not in limits.lasts
     ]
     return losses + [
-        f"topic {name!r} was deleted and made anew"
+        f"topic {name!r} was deleted and created again"
         for name in sorted(topic_ids)
         if is_other(place, name, topic_ids)
     ]

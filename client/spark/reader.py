@@ -114,7 +114,7 @@ def report(losses: list[str], options: Options) -> None:
     if losses and options.fails_on_loss:
         raise RecordsLost(losses[0])
     for loss in losses:
-        logger.warning("%s: going on without what is missing", loss)
+        logger.warning("%s: continuing without the missing records", loss)
 
 
 def as_partitions(ranges: list[OffsetRange], topic_ids: Mapping[str, str]) -> list[InputPartition]:

@@ -216,7 +216,7 @@ class RangeReading:
             await self._consumer._cluster.describe([self._where.topic])
         is_gone = self._is_of_other()
         if is_gone:
-            self._lose(f"topic {self._where.topic!r} was deleted and made anew")
+            self._lose(f"topic {self._where.topic!r} was deleted and created again")
         self._topic_id = self._topic_id or self._known_id
         return is_gone
 
@@ -256,4 +256,4 @@ class RangeReading:
     def _lose(self, loss: str) -> None:
         if self._options.fails_on_loss:
             raise RecordsLost(loss)
-        logger.warning("%s: going on without what is missing", loss)
+        logger.warning("%s: continuing without the missing records", loss)

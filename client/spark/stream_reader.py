@@ -177,7 +177,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Matters for batches that are repeated after a restart."""
         topic_ids = ids_of(self._metadata.topics())
         names = [name for name in sorted(place.topic_ids) if is_other(place, name, topic_ids)]
-        report([f"topic {name!r} was deleted and made anew" for name in names], self._options)
+        report([f"topic {name!r} was deleted and created again" for name in names], self._options)
         return names
 
     def _commit(self, place: Place) -> None:

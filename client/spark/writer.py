@@ -109,7 +109,8 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise ValueError(
-                "mode('overwrite') cannot be had: records of a topic stay; use mode('append')"
+                "mode('overwrite') is not supported: records of a topic cannot be replaced; "
+                "use mode('append')"
             )
         self._options = sink_options(options, columns_of(schema), exactly_once=False)
         # Only a second attempt at a task uses this name, and fences the first.

@@ -156,8 +156,9 @@ def _advertise(endpoint: Endpoint, advertised: Mapping[str, Endpoint]) -> Endpoi
         told = told._replace(host=endpoint.host)
     if told.host in _EVERYWHERE:
         raise BadValue(
-            f"{told.host} stands for every address of this machine, and clients and other brokers "
-            "have to be told one by which they reach it: set "
+            f"{told.host} means every address of this machine, but clients and other "
+            "brokers need one "
+            "that they can reach: set "
             f"advertised.listeners={endpoint.listener}://NAME:{told.port}"
         )
     return told

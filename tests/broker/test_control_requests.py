@@ -135,7 +135,7 @@ async def test_roles_are_answered_one_by_one_and_an_old_controller_is_not_heard(
         ("t" * 300, 0, {}),
     ],
 )
-async def test_an_order_that_makes_no_sense_is_refused_and_harms_nobody(
+async def test_an_order_that_makes_no_sense_is_refused_and_does_no_harm(
     topic: str, index: int, differs: dict[str, Any]
 ) -> None:
     """Any client that reaches the port can send one; it must not end the broker or become a

@@ -62,7 +62,7 @@ async def test_others_lead_before_it_is_gone(which: str) -> None:
         assert all(stopped.node_id not in state.isr for state in topic.partitions.values())
 
 
-async def test_whoever_is_alone_stops_at_once() -> None:
+async def test_a_broker_that_is_alone_stops_at_once() -> None:
     """There is no other broker to hand over to."""
     async with running_cluster(1, {"controlled.shutdown.retry.backoff.ms": "600000"}) as cluster:
         async with asyncio.timeout(60):

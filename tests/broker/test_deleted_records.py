@@ -44,7 +44,7 @@ async def delete_before(
     return result
 
 
-async def test_they_are_gone_from_whoever_may_lead_next(brokers: Brokers) -> None:
+async def test_they_are_gone_from_every_replica_that_may_lead_next(brokers: Brokers) -> None:
     """The leader dies right after its answer; its successor must not show them again."""
     await fill(brokers)
     leader = brokers.leader(TOPIC)

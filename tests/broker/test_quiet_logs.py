@@ -28,6 +28,6 @@ async def test_topics_come_and_go_without_noise(caplog: pytest.LogCaptureFixture
         told = [(one.levelname, one.getMessage()) for one in caplog.records]
 
     assert told == [
-        ("INFO", "topic t is made, with 20 partitions"),
-        ("INFO", "topic t is deleted"),
+        ("INFO", "topic t was created with 20 partitions"),
+        ("INFO", "topic t was deleted"),
     ]

@@ -276,7 +276,9 @@ async def test_one_dead_partition_holds_up_only_its_own_readers(
         assert await committed_values(client, topic="lonely") == [b"y"]
 
 
-async def test_a_topic_that_is_deleted_in_the_middle_holds_up_nobody(brokers: Brokers) -> None:
+async def test_a_topic_that_is_deleted_in_the_middle_holds_up_no_transaction(
+    brokers: Brokers,
+) -> None:
     """No consumer will ever read what its marker would end."""
     async with Admin(",".join(brokers.bootstrap), ClientConfig()) as admin:
         await admin.create_topic(NewTopic("gone", 1, 3))

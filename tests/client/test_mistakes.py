@@ -88,7 +88,7 @@ async def test_topics_to_create_are_new_topics(toy: ToyCluster) -> None:
             await admin.create_topics(wrong)
 
 
-async def test_a_broker_that_nobody_knows_is_named(toy: ToyCluster) -> None:
+async def test_an_unknown_broker_is_named(toy: ToyCluster) -> None:
     """A KeyError would not help the caller."""
     async with Admin(toy.bootstrap) as admin:
         with pytest.raises(RequestRefused, match="there is no broker 9, only 1"):
@@ -126,6 +126,6 @@ async def test_a_topic_to_read_that_is_not_there_is_told_once(
 
     told = [record.getMessage() for record in caplog.records if "waited for" in record.message]
     assert told == [
-        "topic 'nowhere' does not exist; it is waited for",
-        "topic 't' has no partition 3, only 1 counted from 0; it is waited for",
+        "topic 'nowhere' does not exist; the consumer waits for it",
+        "topic 't' has no partition 3, only 1 counted from 0; the consumer waits for it",
     ]

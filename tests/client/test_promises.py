@@ -124,7 +124,7 @@ async def test_a_record_that_only_the_leader_has_is_not_seen(cluster: ottla.Clus
 
 
 @pytest.mark.requirement("PRD-32")
-async def test_a_record_goes_to_the_leader_and_to_nobody_else(quiet: ottla.Cluster) -> None:
+async def test_a_record_goes_to_the_leader_and_to_no_other_broker(quiet: ottla.Cluster) -> None:
     """Copies are the leader's business; a producer that wrote to three brokers would be slow."""
     where = new_topic(quiet)
     net = WatchedNet()
@@ -242,7 +242,7 @@ def test_a_blocking_producer_raises_when_its_tries_are_over(quiet: ottla.Cluster
 
 
 @pytest.mark.requirement("PRD-24")
-async def test_a_producer_that_nobody_awaits_logs_the_loss_and_goes_on(
+async def test_a_producer_whose_deliveries_are_not_awaited_logs_the_loss_and_continues(
     quiet: ottla.Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Later records are stored; the log reports the loss."""

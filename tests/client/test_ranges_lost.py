@@ -66,7 +66,7 @@ async def test_a_range_whose_end_was_lost_is_told_with_what_is_left(toy: ToyClus
     assert (error.topic, error.partition) == WHERE
     assert (error.offset, error.stop, error.end) == (6, 10, 6)
     assert "offset 6 was reached of a read up to offset 10, and of the log only" in str(error)
-    assert "begin the read anew" in str(error)
+    assert "start a new read" in str(error)
 
 
 @pytest.mark.timeout(120)

@@ -256,7 +256,7 @@ async def view_with_id(client: RawClient) -> MetadataResponseTopic:
 
 @pytest.mark.timeout(400)
 @pytest.mark.requirement("CTL-02", "CTL-03", "CTL-15", "CTL-18")
-async def test_whoever_wakes_up_after_its_session_acknowledges_and_changes_nothing(
+async def test_a_broker_that_wakes_up_after_its_session_acknowledges_and_changes_nothing(
     tmp_path: Path,
 ) -> None:
     """P-02, C-01: what it believes when it wakes is the past."""

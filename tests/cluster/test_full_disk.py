@@ -88,7 +88,7 @@ def pour(cluster: RealCluster, megabytes: int) -> int:
 
 
 @pytest.mark.timeout(400)
-def test_a_full_disk_costs_its_broker_and_nobody_else(tmp_path: Path) -> None:
+def test_a_full_disk_costs_its_broker_and_no_other(tmp_path: Path) -> None:
     """S-11: a follower that cannot write leaves the in-sync set; freed, it catches up by itself."""
     launcher = on_disk(tmp_path / f"broker-{VICTIM}", f"size={SMALL_MB}m")
     with (

@@ -18,7 +18,7 @@ TOPIC = "known"
 NEW = 4
 
 
-def everybody_knows(cluster: RealCluster, node_ids: set[int]) -> bool:
+def all_brokers_know(cluster: RealCluster, node_ids: set[int]) -> bool:
     """Whether each running broker lists these, and no others."""
     views = cluster.views(TOPIC)
     return all(isinstance(view, View) and view.broker_ids == node_ids for view in views.values())
@@ -35,7 +35,7 @@ def test_a_fourth_broker_comes_and_goes_and_a_second_first_one_is_refused(tmp_pa
     ):
         cluster.create_topic(TOPIC, 1)
         fourth = cluster.add(NEW).start()
-        cluster.wait_for("all know four", lambda: everybody_knows(cluster, {1, 2, 3, NEW}))
+        cluster.wait_for("all know four", lambda: all_brokers_know(cluster, {1, 2, 3, NEW}))
         assert sorted(tree.get_children("/brokers/ids")) == ["1", "2", "3", "4"]
         entry = json.loads(tree.get("/brokers/ids/4")[0])
         assert (entry["host"], entry["port"]) == ("127.0.0.1", fourth.port)
@@ -45,14 +45,14 @@ def test_a_fourth_broker_comes_and_goes_and_a_second_first_one_is_refused(tmp_pa
 
         assert fourth.stop() == 0
         assert tree.exists("/brokers/ids/4") is None
-        cluster.wait_for("all know three", lambda: everybody_knows(cluster, {1, 2, 3}))
+        cluster.wait_for("all know three", lambda: all_brokers_know(cluster, {1, 2, 3}))
 
         fourth.start()
-        cluster.wait_for("all know four", lambda: everybody_knows(cluster, {1, 2, 3, NEW}))
+        cluster.wait_for("all know four", lambda: all_brokers_know(cluster, {1, 2, 3, NEW}))
         fourth.kill()
         # Ended by the servers at the next tick of their own clock, or by the controller before.
         cluster.wait_for("nobody is there", lambda: not tree.exists("/brokers/ids/4"))
-        cluster.wait_for("all know three", lambda: everybody_knows(cluster, {1, 2, 3}))
+        cluster.wait_for("all know three", lambda: all_brokers_know(cluster, {1, 2, 3}))
 
         second_first(cluster)
         assert sorted(tree.get_children("/brokers/ids")) == ["1", "2", "3"]
@@ -66,5 +66,5 @@ def second_first(cluster: RealCluster) -> None:
             cluster.add(1, "stranger").start()
         after = tree.get("/brokers/ids/1")
     assert (after[0], after[1].czxid) == (before[0], before[1].czxid)
-    assert everybody_knows(cluster, {1, 2, 3})
+    assert all_brokers_know(cluster, {1, 2, 3})
     cluster.wait_until_healed(TOPIC)

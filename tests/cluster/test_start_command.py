@@ -157,14 +157,14 @@ def test_a_busy_port_is_refused(tmp_path: Path) -> None:
         ),
         (
             ["--host", "0.0.0.0"],
-            "0.0.0.0 stands for every address of this machine, and clients and other brokers have "
-            "to be told one by which they reach it: add -o "
+            "0.0.0.0 means every address of this machine, but clients and other brokers need one "
+            "that they can reach: add -o "
             "advertised.listeners=PLAINTEXT://NAME:9092",
         ),
         (
             ["-o", "listeners=PLAINTEXT://0.0.0.0:1"],
-            "0.0.0.0 stands for every address of this machine, and clients and other brokers have "
-            "to be told one by which they reach it: set advertised.listeners=PLAINTEXT://NAME:1",
+            "0.0.0.0 means every address of this machine, but clients and other brokers need one "
+            "that they can reach: set advertised.listeners=PLAINTEXT://NAME:1",
         ),
     ],
 )

@@ -84,7 +84,7 @@ async def test_clients_are_told_addresses_of_their_own_side(cluster: Cluster) ->
 
 
 async def test_exactly_one_broker_speaks_for_the_cluster(cluster: Cluster) -> None:
-    """Whoever scrapes all of them must not count the cluster three times."""
+    """A monitor that scrapes all of them must not count the cluster three times."""
     controllers = "kafka_controller_kafkacontroller_activecontrollercount"
 
     assert _sum(cluster, BROKERS, controllers) == 1
@@ -173,7 +173,7 @@ async def test_a_stop_leaves_the_cluster_in_order(cluster: Cluster) -> None:
 
 
 async def test_without_zookeeper_brokers_live_and_are_not_ready(cluster: Cluster) -> None:
-    """Restarting them would help nobody; sending clients to them would neither."""
+    """Neither a restart of them nor sending clients to them would help."""
     address = cluster.inside("broker1", 9404)
     cluster.zookeeper.kill()
     try:

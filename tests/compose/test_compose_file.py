@@ -75,7 +75,7 @@ def test_every_service_has_a_check_with_limits() -> None:
 
 
 def test_ports_of_the_machine_are_taken_once_and_for_this_machine_alone() -> None:
-    """Two services cannot share one; and nobody is asked for a password."""
+    """Two services cannot share one, and no user is asked for a password."""
     published = [port for service in FILE.services.values() for port in service.published]
 
     assert len({port.host_port for port in published}) == len(published)
@@ -175,7 +175,7 @@ def test_the_three_differ_in_nothing_but_who_they_are(broker: Service) -> None:
 
 
 def test_all_volumes_are_used() -> None:
-    """One that nobody mounts is the trace of a slip in a name."""
+    """A volume without a mount is the trace of a slip in a name."""
     every = (*FILE.services.values(), *FILE.jobs.values())
     mounted = {volume for one in every for volume in one.mounts.values()}
 
@@ -188,7 +188,7 @@ def test_images_of_others_are_pinned() -> None:
 
 
 def test_spark_runs_when_it_is_asked_for_and_finds_the_brokers() -> None:
-    """Whoever wants a cluster does not wait for a Java that he has no use for."""
+    """A user who wants a cluster does not wait for a Java that it does not need."""
     (job,) = FILE.jobs.values()
     assert job.written["profiles"] == ["spark"]
     assert sorted(job.depends_on) == [broker.name for broker in FILE.brokers]

@@ -98,7 +98,7 @@ def test_its_own_settings_are_a_broker_that_the_machine_can_reach() -> None:
 
 
 def test_the_check_of_health_is_a_program_that_runs() -> None:
-    """Against a port where nobody listens it must fail, not pass for lack of an answer."""
+    """Against a port without a listener it must fail, not pass for lack of an answer."""
     (check,) = (one for one in last_stage() if one.name == "HEALTHCHECK")
     program, *arguments = exec_form(check)
     closed = [argument.replace(":9404", ":1") for argument in arguments]

@@ -67,7 +67,7 @@ def engine() -> Iterator[Any]:
 
 def _connect() -> tuple[Any, str]:
     with warnings.catch_warnings():
-        # The library leaves its socket open where nobody answers.
+        # The library leaves its socket open where no server answers.
         warnings.simplefilter("ignore", ResourceWarning)
         try:
             client = docker.from_env()

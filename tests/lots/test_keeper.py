@@ -145,7 +145,7 @@ def test_a_second_signal_waits_for_no_farewell(path: Path) -> None:
 
 @on_linux
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_whoever_ends_the_lots_ends_all_that_their_tests_have_started(
+def test_the_end_of_the_lots_ends_all_that_their_tests_have_started(
     path: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     """Ctrl-C, a CI that stops a job, a closed terminal; and a kill, which leaves no time to
@@ -166,7 +166,7 @@ def test_whoever_ends_the_lots_ends_all_that_their_tests_have_started(
     wait_until_gone(below)
 
 
-def test_a_process_is_found_below_whoever_started_its_parent() -> None:
+def test_a_process_is_found_below_the_process_that_started_its_parent() -> None:
     """The search also works without /proc."""
     nested = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
     with subprocess.Popen([sys.executable, "-c", nested], stdin=subprocess.PIPE) as outer:

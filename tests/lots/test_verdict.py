@@ -122,7 +122,7 @@ def test_a_lot_that_was_cut_short_has_failed() -> None:
     ]
 
 
-def test_a_second_attempt_that_was_cut_short_excuses_nobody() -> None:
+def test_a_second_attempt_that_was_cut_short_excuses_no_test() -> None:
     """A test that was not run again has not passed."""
     crashed = Outcome(3, Record([], ["a.py::b"]), 1.0)
 

@@ -59,7 +59,7 @@ def test_garbage_of_the_meantime_is_still_found() -> None:
 
 
 def test_a_collector_that_is_off_stays_off() -> None:
-    """It was somebody's decision."""
+    """The program has decided so."""
     gc.disable()
 
     with Loading():
@@ -68,7 +68,7 @@ def test_a_collector_that_is_off_stays_off() -> None:
     assert not gc.isenabled()
 
 
-def test_what_somebody_froze_stays_frozen() -> None:
+def test_what_a_program_froze_stays_frozen() -> None:
     """Servers freeze before they fork."""
     gc.freeze()
     frozen = gc.get_freeze_count()

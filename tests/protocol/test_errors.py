@@ -33,7 +33,7 @@ def test_a_code_has_kafkas_name(number: int, name: str) -> None:
     assert error_code(number) is ErrorCode[name]
 
 
-def test_whoever_should_refresh_may_also_retry() -> None:
+def test_a_client_that_should_refresh_may_also_retry() -> None:
     """Refreshing is what a client does before it retries."""
     refreshing = [code for code in ErrorCode if code.refresh_metadata]
 

@@ -301,7 +301,7 @@ def test_imports_stand_at_the_top() -> None:
     assert wrong == []
 
 
-def test_nobody_imports_the_bare_folders() -> None:
+def test_no_module_imports_the_bare_folders() -> None:
     """``import protocol`` works from the root and is a second copy of every module."""
     wrong = [
         f"{module.where(node)} imports {name}"

@@ -298,7 +298,7 @@ async def test_a_future_that_was_given_up_does_not_disturb_the_others(
     connection.close()
 
 
-async def test_nobody_listening_is_told_with_the_address(toy: ToyCluster) -> None:
+async def test_a_missing_listener_is_told_with_the_address(toy: ToyCluster) -> None:
     """The sentence that a person sees first."""
     address = toy.nodes[1].address
     toy.close()

@@ -107,7 +107,7 @@ def test_the_largest_frame_allowed_is_read() -> None:
     assert feed(FrameReader(10), framed(b"0123456789")) == [b"0123456789"]
 
 
-def test_a_large_buffer_is_used_again_only_when_nobody_looks_into_it() -> None:
+def test_a_large_buffer_is_used_again_only_when_no_view_of_it_is_left() -> None:
     """Records that an application still holds must not change under its eyes."""
     reader = FrameReader(LIMIT_BYTES)
     size_bytes = 2 * SCRATCH_BYTES

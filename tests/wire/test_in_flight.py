@@ -34,7 +34,7 @@ def test_an_answer_out_of_turn_is_a_breach() -> None:
         in_flight.answered(second)
 
 
-def test_an_answer_that_nobody_asked_for_is_a_breach() -> None:
+def test_an_answer_without_a_request_is_a_breach() -> None:
     """A second answer to one request shifts all that follow."""
     in_flight: InFlight[str] = InFlight()
     number = sent(in_flight, "a")

@@ -265,7 +265,7 @@ async def test_connections_are_prepared_for_small_answers_and_vanished_peers() -
 
 
 @on_both_loops
-async def test_whoever_wants_to_know_of_a_cut_soon_is_told_soon() -> None:
+async def test_a_listener_that_wants_to_know_of_a_cut_soon_is_told_soon() -> None:
     """Asking again ever less often, TCP finds a healed network half a minute late."""
     client, server = await connected_pair(SocketOptions(silence_ms_max=3_000))
     raw = client._socket

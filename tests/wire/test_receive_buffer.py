@@ -71,7 +71,7 @@ async def test_a_small_answer_is_seen_at_once_after_all() -> None:
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="of Linux alone it is known")
 @on_both_loops
-async def test_a_sender_with_a_small_buffer_goes_on_while_nobody_reads() -> None:
+async def test_a_sender_with_a_small_buffer_continues_while_its_peer_does_not_read() -> None:
     """The purpose of the declaration: without it the sender stops after some segments, until we
     read."""
     client, server = await connected_pair(SocketOptions(send_buffer_bytes=100 * 1024))

@@ -267,7 +267,7 @@ async def test_a_new_session_follows_an_expired_one() -> None:
     await store.close()
 
 
-async def test_too_large_a_request_costs_nobody_the_connection() -> None:
+async def test_too_large_a_request_costs_no_connection() -> None:
     """C-16: a server answers it by hanging up, and so would every repetition end."""
     store = await open_store(fresh_place())
     session = await store.connect(10_000)

@@ -142,7 +142,7 @@ async def test_the_servers_decide_on_the_timeout() -> None:
     await store.close()
 
 
-async def test_nobody_at_the_address_is_told_with_the_address() -> None:
+async def test_a_missing_server_is_told_with_the_address() -> None:
     """The operator sees what was tried and for how long."""
     port = free_ports(1)[0]
     store = await open_store(f"127.0.0.1:{port}/x", ZooKeeperOptions(connection_timeout_ms=300))

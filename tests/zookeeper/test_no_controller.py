@@ -65,7 +65,7 @@ async def test_a_topic_cannot_be_made_and_the_broker_says_why(site: tuple[str, s
     ("code", "words"),
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic 't' does not exist and cannot be made: "),
-        (NO_PRODUCER_ID, "no producer id to be had: "),
+        (NO_PRODUCER_ID, "no producer id is available: "),
     ],
 )
 async def test_a_producer_is_told_the_same(

@@ -49,7 +49,7 @@ _DELETION_DISABLED_VERSION = 3
 _STRICT_CREATION_VERSION = 6
 _STRICT_DELETION_VERSION = 5
 _STRICT_PARTITIONS_VERSION = 3
-_FIXED = "the number of partitions says where groups and transactions live, and stays as it is"
+_FIXED = "the number of partitions determines the coordinators and cannot change"
 _TWICE = "the request names this topic more than once"
 
 

@@ -216,15 +216,15 @@ def _flaw(rule: AclRule) -> str | None:
         PatternType.LITERAL,
         PatternType.PREFIXED,
     ):
-        return "ANY and MATCH stand in filters only: name a resource type, and a pattern type"
+        return "ANY and MATCH are for filters only: name a resource type, and a pattern type"
     if rule.operation is Operation.ANY or rule.permission is Permission.ANY:
-        return "ANY stands in filters only: name an operation and a permission"
+        return "ANY is for filters only: name an operation and a permission"
     if kind is AclResourceType.CLUSTER and name != CLUSTER_NAME:
         return f"the only valid name of a cluster is {CLUSTER_NAME}"
     if not name:
         return "the name of the resource is empty"
     if not is_storable(name):
-        return f"{name!r} cannot be kept: use a prefix without slashes and control characters"
+        return f"{name!r} cannot be stored: use a prefix without slashes and control characters"
     user_type, separator, user = rule.principal.partition(":")
     if not (user_type and separator and user):
         return f"a principal is written type:name, such as User:alice, and not {rule.principal!r}"

@@ -208,7 +208,7 @@ class LogDirectories:
             directory.take_out(partition)
             return
         kept_as = await directory.set_aside(partition)
-        logger.warning("%s-%d is of a deleted topic: kept as %s", *partition, kept_as)
+        logger.warning("%s-%d belongs to a deleted topic: kept as %s", *partition, kept_as)
 
     async def set_spoiled_aside(self, partition: TopicPartition) -> bool:
         """Keep a damaged log under another name, so that it can be fetched again (S-03).
@@ -220,7 +220,9 @@ class LogDirectories:
             return False
         directory.home.health.ensure_online()
         kept_as = await directory.set_aside(partition)
-        logger.warning("%s-%d is damaged, and fetched anew: kept as %s", *partition, kept_as)
+        logger.warning(
+            "%s-%d is damaged and will be fetched again: kept as %s", *partition, kept_as
+        )
         return True
 
     async def delete(self, partition: TopicPartition) -> None:

@@ -95,7 +95,7 @@ class LogDirectory:
                 await self._boots.save(self.damaged)
             if self._scanned:
                 logger.info(
-                    "%s was not closed in order: %d logs are recovered, %d bytes were read",
+                    "%s was not shut down cleanly: recovered %d logs by reading %d bytes",
                     self.path,
                     len(self._scanned),
                     sum(self._scanned),

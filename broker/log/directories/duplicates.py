@@ -101,7 +101,8 @@ class Doubles:
                 logger.error("%s: %s", partition, error.message)
                 continue
             logger.warning(
-                "%s-%d lay in more than one data directory: %s counts, %s (leader epoch %d, end "
+                "%s-%d was found in more than one data directory: %s is used, %s (leader "
+                "epoch %d, end "
                 "offset %d) is kept as %s",
                 *partition,
                 "neither" if kept is None else kept.log.directory,

@@ -91,8 +91,8 @@ def _lock(seams: LogSeams, path: str) -> FileLock:
     except BlockingIOError as error:
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"{path} is in use by another broker process. Stop that one, or give this one a "
-            f"data directory of its own.",
+            f"{path} is in use by another broker process. Stop that broker, or give this one its "
+            f"own data directory.",
         ) from error
 
 

@@ -230,5 +230,6 @@ def damage(log: OpenLog, finding: LogDamage) -> CorruptLogError:
         )
     return CorruptLogError(
         f"{segment.path} is damaged at position {finding.position}, offset "
-        f"{finding.next_offset}: {finding.problem}; valid records lie behind it or were promised"
+        f"{finding.next_offset}: {finding.problem}; valid records follow it, or "
+        "acknowledged records are missing"
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NO_CONTROLLER = -1
 WITHOUT_CONTROLLER = (
-    "the cluster has no controller now: this is what its brokers were told last. If it stays so, "
+    "the cluster has no controller now: this is its last known state. If it stays so, "
     "read the brokers' logs."
 )
 

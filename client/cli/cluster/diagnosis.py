@@ -40,7 +40,9 @@ async def explained(
         if not is_unknown and found.code is not ErrorCode.NOT_CONTROLLER:
             return error
         lack = f"topic {topic!r} does not exist and cannot be made"
-        return CommandError(f"{lack if is_unknown else 'no producer id to be had'}: {told(found)}")
+        return CommandError(
+            f"{lack if is_unknown else 'no producer id is available'}: {told(found)}"
+        )
     except ClientError:
         return error
     if not is_unknown:

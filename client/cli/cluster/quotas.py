@@ -28,7 +28,9 @@ async def perform(arguments: argparse.Namespace) -> int:
     """Run the verb."""
     entity = _entity(arguments)
     if not entity and arguments.verb != "list":
-        raise UsageError("of whom? give --user, --client or --ip, or --user-defaults and the like")
+        raise UsageError(
+            "name the entity: --user, --client or --ip, or a default such as --user-defaults"
+        )
     async with Admin(arguments.bootstrap, command_config()) as admin:
         if arguments.verb == "list":
             _show(await admin.quotas.describe_quotas(entity), arguments.format)

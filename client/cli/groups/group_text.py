@@ -162,7 +162,7 @@ async def explain(admin: Admin, arguments: argparse.Namespace) -> int:
         await _find(admin, arguments.group)
         raise CommandError(
             f"group {arguments.group!r} exists, but nothing that happened in it is remembered; "
-            f"'ottla groups describe {arguments.group}' shows where it stands"
+            f"'ottla groups describe {arguments.group}' shows its committed offsets"
         ) from error
     if arguments.format == "json":
         write(json_document(rows))

@@ -31,7 +31,7 @@ def main(arguments: argparse.Namespace) -> int:
 async def perform(arguments: argparse.Namespace) -> int:
     """Write one line per partition."""
     if arguments.offset is not None and arguments.group is not None:
-        raise UsageError("-o and -g are two answers to the same question: give one")
+        raise UsageError("-o and -g exclude each other: give one")
     isolation = Isolation.READ_COMMITTED if arguments.read_committed else Isolation.READ_UNCOMMITTED
     async with Admin(arguments.bootstrap, command_config()) as admin:
         if arguments.group is not None:

@@ -18,7 +18,7 @@ def parser() -> Parser:
     """The command line, as ``ottla acls --help`` shows it."""
     made = Parser(
         prog="ottla acls",
-        description="Say who may do what: list, add and remove access rules, and explain them.",
+        description="Show who may do what: list, add and remove access rules, and explain them.",
         epilog="example: ottla acls add --allow User:app --operation read --topic orders --group g",
         allow_abbrev=False,
     )
@@ -49,7 +49,7 @@ def parser() -> Parser:
     _add_caller(remove)
     _add_operation(remove, "only rules about these, with commas")
     remove.add_argument("--dry-run", action="store_true", help="only show what would be removed")
-    explain = verb("explain", "say who may do what, and by which rule", "--topic orders")
+    explain = verb("explain", "show who may do what, and by which rule", "--topic orders")
     _add_resources(explain, has_prefix=False)
     _add_caller(explain)
     _add_operation(explain, "only these, with commas")

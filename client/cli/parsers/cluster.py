@@ -18,13 +18,15 @@ def parser() -> Parser:
         "describe", "show the brokers, and partitions that lack a leader or replicas", ""
     )
     described.add_argument(
-        "-i", "--internal", action="store_true", help="list partitions of internal topics, too"
+        "-i", "--internal", action="store_true", help="also list partitions of internal topics"
     )
     verb("info", "show the cluster's id, its size, its controller and its brokers", "--json")
-    verb("health", "say whether all is well; status 1 if it is not", "--json")
-    versions = verb("api-versions", "show which versions of requests brokers take", "--brokers 1")
+    verb("health", "check the cluster; status 1 if something is wrong", "--json")
+    versions = verb("api-versions", "show which request versions brokers accept", "--brokers 1")
     _add_brokers(versions)
-    directories = verb("log-dirs", "show what lies on which disk, and how large it is", "orders")
+    directories = verb(
+        "log-dirs", "show which replicas are on which disk, with their sizes", "orders"
+    )
     directories.add_argument("topics", metavar="TOPIC", nargs="*", help="these topics only")
     _add_brokers(directories)
     directories.add_argument(

@@ -18,7 +18,9 @@ def parser() -> Parser:
     describe = verb("describe", "show settings", "broker 1 log.retention.ms")
     _add_resource(describe)
     describe.add_argument("keys", metavar="KEY", nargs="*", help="these only")
-    describe.add_argument("-a", "--all", action="store_true", help="settings at their default, too")
+    describe.add_argument(
+        "-a", "--all", action="store_true", help="also settings that have their default value"
+    )
     alter = verb("alter", "change settings", "topic orders -c retention.ms=3600000")
     _add_resource(alter)
     add_setting_option(alter)
@@ -32,7 +34,7 @@ def parser() -> Parser:
             type=checked(setting),
             help=f"{word} a setting that is a list",
         )
-    alter.add_argument("--dry-run", action="store_true", help="only say whether it could be done")
+    alter.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
     return made
 
 

@@ -37,13 +37,14 @@ def parser() -> Parser:
         "--group",
         metavar="GROUP",
         type=checked(group),
-        help="read as a member of this group, from where it stands, and commit what was written",
+        help="read as a member of this group, from its committed offsets, and commit what "
+        "was written",
     )
     made.add_argument(
         "--group-protocol",
         choices=("classic", "consumer"),
         default="classic",
-        help="how to be a member: as of old, or by the newer protocol of KIP-848 (default classic)",
+        help="the group protocol: the classic one, or the newer one of KIP-848 (default classic)",
     )
     _add_writing_options(made)
     made.add_argument(
@@ -61,7 +62,7 @@ def _add_range_options(made: Parser) -> None:
         metavar="WHERE",
         action="append",
         type=checked(read_range_position),
-        help="begin at: N, -N from the end, beginning, end, stored (where the group stands), @TIME "
+        help="begin at: N, -N from the end, beginning, end, stored (committed offsets), @TIME "
         "or s@TIME; stop at e@TIME; a TIME is milliseconds since 1970 or ISO 8601, UTC unless it "
         "says otherwise (default end, with a group stored)",
     )
@@ -80,7 +81,7 @@ def _add_range_options(made: Parser) -> None:
         help="these partitions only; a group is not joined then, and nothing is committed",
     )
     made.add_argument(
-        "-e", "--exit", action="store_true", help="stop at what is the end now, do not wait"
+        "-e", "--exit", action="store_true", help="stop at the current end, do not wait for more"
     )
     made.add_argument(
         "-c",

@@ -31,7 +31,7 @@ def parser() -> Parser:
 
 
 def _add_dry_run(verb: Parser) -> None:
-    verb.add_argument("--dry-run", action="store_true", help="only say whether it could be done")
+    verb.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
 
 
 def feature_level(text: str) -> tuple[str, int]:

@@ -29,7 +29,7 @@ def parser() -> Parser:
     """The command line, as ``ottla mirror --help`` shows it."""
     made = Parser(
         prog="ottla mirror",
-        description="Copy topics of other clusters into this one, and say where records went.",
+        description="Copy topics of other clusters into this one, and translate offsets.",
         epilog="example: ottla mirror run -b central:9092 --from west=west:9092 orders",
         allow_abbrev=False,
     )
@@ -54,7 +54,7 @@ def parser() -> Parser:
     translate.add_argument("offset", metavar="OFFSET", type=checked(natural), help="on the source")
     groups = verb(
         "groups",
-        "let groups of a source go on here, at the same records",
+        "copy the positions of a source's groups to this cluster",
         "--from west=west:9092 billing",
     )
     groups.add_argument("groups", metavar="GROUP", nargs="+", help="a group, or ^REGEX")
@@ -64,7 +64,7 @@ def parser() -> Parser:
         metavar="ALIAS=HOST:PORT",
         type=checked(source),
         required=True,
-        help="the source where the groups stand, named as in the mirror",
+        help="the source of the groups, named as in the mirror",
     )
     _add_source_config(groups)
     groups.add_argument(
@@ -104,7 +104,7 @@ def _add_run(run: Parser) -> None:
         help="a cluster to copy from, and what to call it; may be given several times",
     )
     _add_source_config(run)
-    run.add_argument("--file", metavar="FILE", help="take everything from this file, in TOML")
+    run.add_argument("--file", metavar="FILE", help="read all settings from this TOML file")
     run.add_argument(
         "-x",
         "--exclude",
@@ -124,7 +124,7 @@ def _add_run(run: Parser) -> None:
         "--name",
         metavar="NAME",
         default="mirror",
-        help="what a restarted mirror goes on by (default mirror)",
+        help="the name by which a restarted mirror finds its positions (default mirror)",
     )
     run.add_argument(
         "--exactly-once",
@@ -145,7 +145,7 @@ def _add_run(run: Parser) -> None:
     )
     _add_numbers(run)
     run.add_argument(
-        "-e", "--exit", action="store_true", help="stop at what is the end now, do not wait"
+        "-e", "--exit", action="store_true", help="stop at the current end, do not wait for more"
     )
 
 
@@ -184,12 +184,13 @@ def _add_numbers(run: Parser) -> None:
         metavar="SECONDS",
         type=checked(positive),
         default=10,
-        help="how often to tell how far it is (default 10)",
+        help="how often to report the progress (default 10)",
     )
     run.add_argument(
         "--session-timeout",
         metavar="SECONDS",
         type=checked(positive),
         default=45,
-        help="how long the source waits for a mirror that died before another goes on (default 45)",
+        help="how long the source waits for a mirror that died before another one continues "
+        "(default 45)",
     )

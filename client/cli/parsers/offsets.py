@@ -16,7 +16,7 @@ def parser() -> Parser:
     """The command line, as ``ottla offsets --help`` shows it."""
     made = one_line_parser(
         "offsets",
-        "Show the first and the last offsets of partitions, or those of a place.",
+        "Show the first and last offsets of partitions, or those of a position.",
         "offsets orders -o @2026-01-31T12:00:00Z",
     )
     add_client_options(made)
@@ -24,7 +24,7 @@ def parser() -> Parser:
     made.add_argument(
         "-o", "--offset", metavar="WHERE", type=checked(read_position), help=POSITION_FORMS
     )
-    made.add_argument("-g", "--group", metavar="GROUP", help="where this group stands")
+    made.add_argument("-g", "--group", metavar="GROUP", help="the committed offsets of this group")
     made.add_argument(
         "--csv",
         action="store_true",

@@ -20,12 +20,14 @@ def parser() -> Parser:
     """The command line, as ``ottla perf --help`` shows it."""
     made = Parser(
         prog="ottla perf",
-        description="Measure how fast a cluster takes and gives records, from here.",
+        description="Measure how fast a cluster accepts and returns records, from here.",
         epilog="example: ottla perf produce -n 1000000 --size 100 --batch",
         allow_abbrev=False,
     )
     verb = add_verbs(made)
-    produce = verb("produce", "measure how fast records are taken", "-n 1000000 --size 1024 -z lz4")
+    produce = verb(
+        "produce", "measure how fast records are produced", "-n 1000000 --size 1024 -z lz4"
+    )
     _add_topic(produce, RECORDS)
     _add_load(produce)
     produce.add_argument(
@@ -42,14 +44,12 @@ def parser() -> Parser:
         default=64 * 1024,
         help="how large a batch may become (default 65536)",
     )
-    _add_api(produce, "hand over many records at a time, as batches")
-    consume = verb("consume", "measure how fast records are given", "orders -n 1000000 --batch")
+    _add_api(produce, "send many records in one call, as batches")
+    consume = verb("consume", "measure how fast records are consumed", "orders -n 1000000 --batch")
     _add_topic(consume, RECORDS)
     _add_size(consume)
-    _add_api(consume, "take batches undecoded instead of records")
-    latency = verb(
-        "latency", "measure how long one record takes to a consumer", "-n 1000 --size 100"
-    )
+    _add_api(consume, "read undecoded batches instead of records")
+    latency = verb("latency", "measure the latency from producer to consumer", "-n 1000 --size 100")
     _add_topic(latency, LATENCY_RECORDS)
     _add_load(latency)
     return made
@@ -60,7 +60,7 @@ def _add_topic(verb: Parser, count: int) -> None:
         "topic",
         metavar="TOPIC",
         nargs="?",
-        help="an existing topic (default: one that is made for the measurement and deleted then)",
+        help="an existing topic (default: a new one, which is deleted afterwards)",
     )
     verb.add_argument(
         "-n",
@@ -90,7 +90,7 @@ def _add_load(verb: Parser) -> None:
         "--rate",
         metavar="N",
         type=checked(positive),
-        help="at most that many records a second (default: as many as can be)",
+        help="at most that many records per second (default: no limit)",
     )
     add_sending_options(verb)
 

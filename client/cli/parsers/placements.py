@@ -30,12 +30,12 @@ def reassign_parser() -> Parser:
         "--brokers",
         metavar="ID,ID",
         type=checked(node_ids),
-        help="the brokers to use (default: all that live)",
+        help="the brokers to use (default: all live ones)",
     )
     for name, purpose in (
         ("execute", "begin the moves of a plan"),
-        ("verify", "tell which moves of a plan are done; status 1 while one is not"),
-        ("cancel", "stop the moves of a plan and go back"),
+        ("verify", "show which moves of a plan are complete; status 1 while one is not"),
+        ("cancel", "cancel the moves of a plan"),
     ):
         verb(name, purpose, "plan.json").add_argument(
             "plan", metavar="FILE", help="the plan; - for standard input"

@@ -29,7 +29,7 @@ def parser() -> Parser:
         "files",
         metavar="FILE",
         nargs="*",
-        help="read these instead of standard input; - stands for it",
+        help="files to read instead of standard input; - means standard input",
     )
     _add_reading_options(made)
     _add_record_options(made)
@@ -77,7 +77,7 @@ def _add_record_options(made: Parser) -> None:
         "--key-separator",
         metavar="SEP",
         type=checked(delimiter),
-        help="what stands before the first SEP of a line is the key",
+        help="the text before the first SEP of a line is the key",
     )
     keys.add_argument("-k", "--key", metavar="KEY", help="the key of every record")
     made.add_argument(
@@ -103,7 +103,7 @@ def add_sending_options(made: Parser) -> None:
         "--acks",
         choices=ACKS,
         default="all",
-        help="who has to have a record before it counts as sent (default all)",
+        help="which replicas must acknowledge a record (default all)",
     )
     made.add_argument(
         "-z",

@@ -33,7 +33,7 @@ def parser() -> Parser:
         help=f"{', '.join(KEYS)}; bytes, partitions and connections are per second, and k, M and "
         "G multiply a number by thousands",
     )
-    limit.add_argument("--dry-run", action="store_true", help="only say whether it could be done")
+    limit.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
     shown = verb("list", "show the quotas that are set", "--user alice")
     _add_entity(shown)
     removed = verb("remove", "remove quotas", "--client-defaults")

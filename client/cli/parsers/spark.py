@@ -18,7 +18,7 @@ def parser() -> Parser:
     """The command line, as ``ottla spark --help`` shows it."""
     made = Parser(
         prog="ottla spark",
-        description="Run a pipeline on Apache Spark; pip install 'ottla[spark]' brings it.",
+        description="Run a pipeline on Apache Spark; pip install 'ottla[spark]' installs it.",
         epilog="example: ottla spark load --topics orders --to /data/orders",
         allow_abbrev=False,
     )
@@ -26,7 +26,7 @@ def parser() -> Parser:
     _add_load(
         verb(
             "load",
-            "load what is new of topics as Parquet",
+            "load new records of topics as Parquet",
             "--topics orders,clicks --to /data/lake --window day",
         )
     )
@@ -40,7 +40,7 @@ def parser() -> Parser:
     _add_transform(
         verb(
             "transform",
-            "make one topic of others, exactly once",
+            "transform topics into another topic, exactly once",
             "--topics orders --to kept --where 'value is not null' --checkpoint /data/cp",
         )
     )
@@ -104,19 +104,19 @@ def _add_load(job: Parser) -> None:
         "--until",
         metavar="TIME",
         type=checked(read_time),
-        help="load what was there before that time (default: what is there now)",
+        help="load records before that time (default: all available records)",
     )
     job.add_argument(
         "--from",
         dest="since",
         metavar="TIME",
         type=checked(read_time),
-        help="load again what came at that time or later, in place of what was loaded of it",
+        help="load records from that time on again, in place of those loaded before",
     )
     job.add_argument(
         "--allow-loss",
         action="store_true",
-        help="go on where retention has deleted records that were not loaded",
+        help="continue if retention has deleted records that were not loaded",
     )
 
 
@@ -137,10 +137,10 @@ def _add_stream(job: Parser) -> None:
         "--checkpoint",
         metavar="PLACE",
         required=True,
-        help="a directory of this query alone, which goes on from there",
+        help="the checkpoint directory of this query",
     )
     job.add_argument(
-        "--once", action="store_true", help="end when all that is there now has been done"
+        "--once", action="store_true", help="stop when all available records are processed"
     )
     job.add_argument(
         "--every", metavar="INTERVAL", help="how often, such as '10 seconds' (default: at once)"
@@ -156,7 +156,7 @@ def _add_stream(job: Parser) -> None:
 def _add_transform(job: Parser) -> None:
     _add_stream(job)
     job.add_argument(
-        "--where", metavar="SQL", help="which records; an expression of Spark's over the columns"
+        "--where", metavar="SQL", help="which records: a Spark SQL expression over the columns"
     )
     job.add_argument(
         "--value", metavar="SQL", default="value", help="the new value (default value)"

@@ -32,7 +32,7 @@ def parser() -> Parser:
     verb = add_verbs(made)
     _add_create(verb)
     listing = verb("list", "list the topics", "--internal")
-    listing.add_argument("-i", "--internal", action="store_true", help="internal ones, too")
+    listing.add_argument("-i", "--internal", action="store_true", help="also internal topics")
     described = verb("describe", "show partitions, offsets and settings of topics", "orders")
     described.add_argument("topics", metavar="TOPIC", nargs="+")
     _add_changes(verb)
@@ -49,9 +49,7 @@ def parser() -> Parser:
     trim.add_argument("--dry-run", action="store_true", help="show the changes without making them")
     delete = verb("delete", "delete topics and all their records", "orders payments")
     delete.add_argument("topics", metavar="TOPIC", nargs="+")
-    delete.add_argument(
-        "--if-exists", action="store_true", help="do not complain about one that does not exist"
-    )
+    delete.add_argument("--if-exists", action="store_true", help="no error if it does not exist")
     return made
 
 
@@ -65,11 +63,9 @@ def _add_create(verb: AddVerb) -> None:
         "-r", "--replicas", type=checked(replica_count), default=-1, help="how many copies of each"
     )
     add_setting_option(create)
+    create.add_argument("--if-not-exists", action="store_true", help="no error if it exists")
     create.add_argument(
-        "--if-not-exists", action="store_true", help="do not complain about one that exists"
-    )
-    create.add_argument(
-        "--dry-run", action="store_true", help="only check whether it could be created"
+        "--dry-run", action="store_true", help="only check whether it would succeed"
     )
 
 
@@ -100,7 +96,7 @@ def _add_changes(verb: AddVerb) -> None:
         metavar="N",
         type=checked(partition_count),
         required=True,
-        help="how many to add to those that there are",
+        help="how many to add",
     )
 
 

@@ -42,7 +42,7 @@ def parser() -> Parser:
     )
     blamed = verb(
         "blame",
-        "tell what keeps readers of committed records from the end of a partition",
+        "show what keeps readers of committed records from the end of a partition",
         "orders:0",
     )
     blamed.add_argument("partition", metavar="TOPIC:PARTITION", type=checked(one_partition))

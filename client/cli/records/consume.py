@@ -50,7 +50,7 @@ def span_of(places: Sequence[PositionSpec]) -> OffsetSpan:
     starts = [place for place in places if not place.is_stop]
     stops = [place for place in places if place.is_stop]
     if len(starts) > 1 or len(stops) > 1:
-        raise UsageError("there is one place to begin and one to stop: -o s@TIME -o e@TIME")
+        raise UsageError("give at most one start and one stop: -o s@TIME -o e@TIME")
     return OffsetSpan(starts[0] if starts else None, stops[0] if stops else None)
 
 
@@ -59,7 +59,7 @@ async def perform(arguments: argparse.Namespace) -> int:
     span = span_of(arguments.places)
     is_stored = span.start is not None and span.start.kind is PositionKind.STORED
     if is_stored and arguments.group is None:
-        raise UsageError("-o stored is where a group stands: name it with -g GROUP")
+        raise UsageError("-o stored means the committed offsets of a group: name it with -g GROUP")
     render = formatter(arguments)
     if arguments.group is not None and arguments.partition is None:
         return await read_as_member(arguments, span.start, span.stop, render)

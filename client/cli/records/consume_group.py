@@ -64,8 +64,8 @@ def reset_of(start: PositionSpec | None) -> OffsetReset:
     if start.kind is PositionKind.BEGINNING:
         return "earliest"
     raise UsageError(
-        "a member begins where its group stands, or at the beginning or end where that is nowhere; "
-        "'ottla groups seek' moves a group"
+        "a member begins at its group's committed offsets, or without one at the beginning or end; "
+        "'ottla groups seek' changes them"
     )
 
 

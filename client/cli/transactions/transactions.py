@@ -137,7 +137,7 @@ async def abort_transaction(admin: Admin, arguments: argparse.Namespace) -> int:
         if error.code is not ErrorCode.INVALID_PRODUCER_EPOCH:
             raise
         raise CommandError(
-            f"producer {producer.producer_id} has gone on meanwhile; look again"
+            f"producer {producer.producer_id} has continued meanwhile; look again"
         ) from error
     if arguments.format == "json":
         write(json_document(found_document(chosen, None)))

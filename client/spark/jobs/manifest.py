@@ -96,7 +96,8 @@ def same_ids(loads: Iterable[Manifest], now: Mapping[str, str]) -> dict[str, str
     for topic, one in now.items():
         if one and known.get(topic, one) != one:
             raise JobRefused(
-                f"topic {topic!r} was deleted and made anew since it was loaded; load it to another"
+                f"topic {topic!r} was deleted and created again since it was loaded; load "
+                "it to another"
                 " place"
             )
     return {**known, **{topic: one for topic, one in now.items() if one}}
@@ -138,7 +139,7 @@ def next_ranges(
         if not may_lose and start < now.first[where]:
             raise JobRefused(
                 f"topic {where.topic!r} partition {where.partition}: offsets {start} to "
-                f"{now.first[where] - 1} are gone, and were not loaded; --allow-loss goes on"
+                f"{now.first[where] - 1} are gone, and were not loaded; --allow-loss continues"
             )
         start = max(start, now.first[where])
         if stop > start:

@@ -118,7 +118,7 @@ def sentence_of(error: Exception) -> str:
     """The error as a sentence, without the stack traces of Python and Java around it."""
     if isinstance(error, PySparkException) and error.getCondition() == NO_JAVA:
         return (
-            "Spark could not start Java: have Java 17 or 21, and JAVA_HOME or the path lead to it"
+            "Spark could not start Java: install Java 17 or 21, and set JAVA_HOME or the path to it"
         )
     lines: list[str] = []
     for line in str(error).splitlines():

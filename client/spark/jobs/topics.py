@@ -46,7 +46,7 @@ def prepare_stream(arguments: argparse.Namespace) -> None:
             f"topic {arguments.to!r}: a topic cannot be written into itself, there would be no end"
         )
     if have_topic(arguments.bootstrap, arguments.to, arguments.topics):
-        sys.stderr.write(f"ottla: topic {arguments.to!r} is made\n")
+        sys.stderr.write(f"ottla: created topic {arguments.to!r}\n")
 
 
 def have_topic(bootstrap: str, name: str, like: Iterable[str]) -> bool:

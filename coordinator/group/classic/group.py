@@ -186,7 +186,7 @@ class ClassicGroup:
         for member in members.values():
             self._sessions.begin(member)
         if members:
-            why = f"{counted(len(members))}, every session begins anew"
+            why = f"{counted(len(members))}, every session starts again"
             self.generation.note(GroupEventKind.LOADED, "", why)
         if len(members) > self._scope.settings.max_size:
             self.rebalance.prepare("the group has more members than group.max.size")

@@ -167,7 +167,7 @@ async def test_two_changes_of_one_setting_do_not_lose_each_other() -> None:
     await node.stop()
 
 
-async def test_settings_that_somebody_else_wrote_are_followed() -> None:
+async def test_settings_that_another_program_wrote_are_followed() -> None:
     """Kafka's own tools write the znode and the announcement."""
     node = await open_node(MemoryDisk())
     await create(node, TopicSpec("t"))

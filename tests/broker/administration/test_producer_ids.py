@@ -70,7 +70,7 @@ async def test_brokers_that_take_a_block_at_the_same_moment_get_different_ones()
 
 
 @pytest.mark.requirement("IDM-13")
-async def test_a_block_whose_answer_was_lost_is_given_to_nobody() -> None:
+async def test_a_block_whose_answer_was_lost_is_not_given_out() -> None:
     """The broker does not know whether it has it, and another one may have seen it taken."""
     store = await open_store()
     session, other = await store.connect(), await store.connect()

@@ -210,7 +210,7 @@ async def test_brokers_alone_learn_the_versions_early(
     assert len(site.seen) == 1
 
 
-async def test_nobody_waits_for_longer_than_its_limit() -> None:
+async def test_no_client_waits_for_longer_than_its_limit() -> None:
     """The store may be away for hours."""
     site = Site()
     request = await site.ask(ApiKey.METADATA)
@@ -239,7 +239,7 @@ async def test_so_many_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(site.seen) == 2
 
 
-async def test_whoever_is_gone_when_the_broker_serves_is_passed_over() -> None:
+async def test_a_client_that_has_gone_when_the_broker_serves_is_passed_over() -> None:
     """The client has closed its connection and asks another broker by then."""
     site, peer = Site(), Nobody()
     await site.ask(ApiKey.METADATA, peer=peer)

@@ -96,7 +96,7 @@ async def test_an_id_never_deletes_the_next_topic_of_that_name() -> None:
         assert running.broker.metadata.topic_name(again.topic_id) == TOPIC
 
 
-async def test_waiting_for_the_cluster_holds_up_nobody_else() -> None:
+async def test_waiting_for_the_cluster_holds_up_no_other_request() -> None:
     """One handler, one slow metadata store, eight clients that create topics: a ninth produces."""
     plan = FaultPlan()
     disk = FaultyDisk(MemoryDisk(), plan, RealClock())

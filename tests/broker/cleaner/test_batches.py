@@ -130,7 +130,7 @@ def test_append_times_stay_those_of_the_broker() -> None:
     assert [record.timestamp for record in read_records(result)] == [TIME]
 
 
-def test_an_empty_batch_remembers_its_producer_and_a_placeholder_nobody() -> None:
+def test_an_empty_batch_remembers_its_producer_and_a_placeholder_none() -> None:
     """FMT-33. A placeholder without a producer must not look like an open transaction."""
     batch = made([(TIME, b"a", b"1", ())] * 3, producer_id=7, base_sequence=5, codec=Codec.GZIP)
     empty, nobody = parse_batch(empty_batch(batch)), parse_batch(placeholder(batch))

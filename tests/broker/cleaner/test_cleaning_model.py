@@ -231,7 +231,7 @@ def test_a_reader_of_a_cleaned_log_has_the_same_table(script: list[Step], budget
     st.lists(steps, min_size=20, max_size=50),
     st.lists(st.tuples(st.integers(0, 12), meddling), max_size=5),
 )
-def test_whoever_changes_the_log_meanwhile_finds_and_leaves_it_whole(
+def test_a_change_of_the_log_meanwhile_finds_it_whole_and_leaves_it_whole(
     script: list[Step], others: list[tuple[int, Step]]
 ) -> None:
     """S-26: cleaner, retention, truncation, deletion and rolling at the same time."""

@@ -188,7 +188,7 @@ async def test_a_loopback_address_is_a_problem_for_those_elsewhere() -> None:
     assert "PLAINTEXT://10.0.0.5:9092" in found.advice
 
 
-async def test_nobody_there_is_only_a_problem_where_somebody_should_be() -> None:
+async def test_a_missing_broker_is_only_a_problem_where_one_was_named() -> None:
     """Before the first start, an empty port is good news."""
     for is_expected, level in ((True, Level.PROBLEM), (False, Level.WARNING)):
         found = [one async for one in check_cluster("127.0.0.1:1", is_expected=is_expected)]

@@ -40,7 +40,7 @@ def test_files_are_made_once_and_kept(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_can_read_what_is_private(tmp_path: Path) -> None:
-    """Only the authority's certificate is for everybody: clients need it."""
+    """Only the authority's certificate is readable by all: clients need it."""
     files = secure_files(tmp_path / "secure", LOCAL_NAMES)
     write_client_properties(files, BOOTSTRAP)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in files.directory.iterdir()}

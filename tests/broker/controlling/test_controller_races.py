@@ -107,7 +107,7 @@ async def live_again(cluster: Cluster, node_id: int) -> None:
     await session.set(paths.broker(node_id), data)
 
 
-async def test_nobody_is_made_the_last_of_an_isr_in_a_life_that_is_over() -> None:
+async def test_no_broker_becomes_the_last_of_an_isr_after_its_session_has_ended() -> None:
     """R-23: broker 3 has lost the end of its log, which broker 2 has, and 2 is about to stop. What
     the controller hears first must not decide whether acknowledged records are kept."""
     cluster = await three({0: [2, 3]})

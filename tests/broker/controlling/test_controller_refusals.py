@@ -106,7 +106,7 @@ async def test_a_failover_of_fifty_partitions_is_one_request_for_each_broker() -
         assert counts["t"] == 50
 
 
-async def test_refused_roles_are_repeated_to_whoever_refused_them() -> None:
+async def test_refused_roles_are_repeated_to_the_brokers_that_refused_them() -> None:
     """C-12: told to all, with every broker refusing, each repetition would triple the refusals."""
     cluster = await open_cluster(1, 2, 3)
     for node in cluster.nodes.values():
@@ -203,7 +203,7 @@ async def test_an_event_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture)
         await cluster.expire(3)
 
     said = [one.getMessage() for one in caplog.records if one.name == "ottla.state_change"]
-    assert "topic t is made, with 4 partitions" in said
+    assert "topic t was created with 4 partitions" in said
     assert "broker 3 has left the cluster" in said
     (elections,) = [line for line in said if "have a new leader" in line]
     assert elections == "6 partitions have a new leader: broker 1 leads 6"

@@ -72,7 +72,7 @@ class Site:
         await quiet()
 
 
-async def test_requests_arrive_in_order_and_a_dead_broker_holds_up_nobody_else() -> None:
+async def test_requests_arrive_in_order_and_a_dead_broker_holds_up_no_other() -> None:
     """C-11: a role of epoch 6 before that of epoch 5 would be undone by it."""
     site = Site()
     site.wire.is_down = True
@@ -88,7 +88,7 @@ async def test_requests_arrive_in_order_and_a_dead_broker_holds_up_nobody_else()
     site.senders.stop()
 
 
-async def test_a_stranger_at_a_brokers_address_stops_nobody() -> None:
+async def test_a_stranger_at_a_brokers_address_stops_no_other_request() -> None:
     """The address of a dead broker may be given to something else that speaks Kafka's protocol."""
     site = Site()
     site.wire.is_down, site.wire.error = True, UnsupportedByBroker("no LeaderAndIsr there")

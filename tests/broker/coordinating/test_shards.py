@@ -128,7 +128,7 @@ async def test_what_is_too_large_for_the_topic_is_refused() -> None:
 
 
 @pytest.mark.requirement("GRP-10")
-async def test_losing_the_partition_answers_everybody_at_once() -> None:
+async def test_losing_the_partition_answers_all_callers_at_once() -> None:
     """They find the next coordinator instead of waiting for this one (G-12)."""
     site = ShardSite()
     await site.open()
@@ -146,7 +146,7 @@ async def test_losing_the_partition_answers_everybody_at_once() -> None:
     await site.stop()
 
 
-async def test_a_disk_that_fails_under_an_append_answers_everybody_once() -> None:
+async def test_a_disk_that_fails_under_an_append_answers_each_caller_once() -> None:
     """The failed write itself takes the partition away, and with it the one who writes."""
     plan = FaultPlan()
     site = ShardSite(FaultyDisk(MemoryDisk(), plan))
@@ -211,7 +211,7 @@ async def test_a_shard_that_loads_when_a_follower_leaves_the_isr_loads_on() -> N
     await site.stop()
 
 
-async def test_the_same_role_again_disturbs_nobody() -> None:
+async def test_the_same_role_again_disturbs_no_caller() -> None:
     """The controller repeats itself; members must not notice."""
     site = ShardSite()
     await site.loaded()
@@ -226,7 +226,7 @@ async def test_the_same_role_again_disturbs_nobody() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "told"), [(1, ["nothing"]), (2, [ErrorCode.NOT_COORDINATOR])])
-async def test_while_an_epoch_is_made_durable_the_shard_answers_if_nobody_else_can_have_led(
+async def test_while_an_epoch_is_made_durable_the_shard_answers_if_no_other_broker_can_have_led(
     epoch: int, told: list[object]
 ) -> None:
     """Between the controller's word and the disk's nothing that is written is answered, and after
@@ -314,7 +314,7 @@ async def test_leaders_that_change_are_not_told() -> None:
     await site.stop()
 
 
-async def test_a_stop_answers_everybody_and_leaves_nothing_behind() -> None:
+async def test_a_stop_answers_all_callers_and_leaves_nothing_behind() -> None:
     """A broker that stops must not keep clients waiting for their timeout (N-09)."""
     site = ShardSite()
     await site.open()

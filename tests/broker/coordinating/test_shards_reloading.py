@@ -74,7 +74,7 @@ async def test_markers_are_replayed_with_their_outcome() -> None:
 
 
 @pytest.mark.requirement("GRP-09")
-async def test_while_it_loads_nobody_hears_that_there_is_nothing() -> None:
+async def test_while_it_loads_no_caller_is_told_that_there_is_nothing() -> None:
     """-1 from a half read cache would reset every consumer (G-04)."""
     site = ShardSite()
     await site.open()

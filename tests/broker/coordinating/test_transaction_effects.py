@@ -183,7 +183,7 @@ async def test_a_machine_that_was_thrown_away_is_told_nothing_and_sends_nothing(
     await site.stop()
 
 
-async def test_a_bug_in_a_report_costs_its_machine_and_nobody_else() -> None:
+async def test_a_bug_in_a_report_costs_its_machine_and_no_other() -> None:
     """The marker sender serves all shards and must survive a bug in one of them."""
     site = Site()
     await site.loaded()

@@ -187,7 +187,7 @@ async def test_a_broker_that_dies_gives_back_what_it_had() -> None:
     await site.stop()
 
 
-async def test_a_broker_that_nobody_reaches_is_tried_again_and_again() -> None:
+async def test_a_broker_that_cannot_be_reached_is_tried_again_and_again() -> None:
     """It may be back under its address in a moment, and has not left the cluster."""
     site = MarkerSite()
     site.unreachable = {OTHER}
@@ -223,7 +223,7 @@ async def test_a_partition_is_gone_when_the_store_says_so_and_not_before() -> No
     await site.stop()
 
 
-async def test_a_bug_where_markers_are_written_here_stops_nobody() -> None:
+async def test_a_bug_where_markers_are_written_here_stops_no_other_marker() -> None:
     """The broker would die of one transaction, and its successor of it, too."""
     site = MarkerSite()
     site.bug_count = 2
@@ -283,7 +283,7 @@ async def test_an_owner_that_is_forgotten_hears_nothing_and_sends_nothing() -> N
     await site.stop()
 
 
-async def test_what_waits_for_a_connection_is_not_sent_when_nobody_wants_it_any_more() -> None:
+async def test_what_waits_for_a_connection_is_not_sent_when_its_callers_have_gone() -> None:
     """It would arrive long after the next coordinator has written its own (T-15, T-16)."""
     site = MarkerSite()
     site.connects_late.clear()

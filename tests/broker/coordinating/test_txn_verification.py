@@ -113,7 +113,7 @@ class Bench:
         self.metadata.begin("cluster", 0)
         roads: Any = self.roads
         self.verification = Verification(
-            roads, self.metadata, ask_here or _nobody, self.clock, self.tasks
+            roads, self.metadata, ask_here or _unasked, self.clock, self.tasks
         )
         self.ids = {
             node: next(one for one in map(str, range(99)) if partition_for(one, 2) == node - 1)
@@ -142,8 +142,8 @@ class Bench:
         assert self.tasks.crash_count == 0
 
 
-def _nobody(asked: AddToTransaction) -> DeferredAnswer[Added]:
-    raise AssertionError(f"nobody here was to be asked: {asked}")
+def _unasked(asked: AddToTransaction) -> DeferredAnswer[Added]:
+    raise AssertionError(f"no coordinator was to be asked here: {asked}")
 
 
 async def test_the_coordinator_here_is_called() -> None:
@@ -266,7 +266,7 @@ async def test_a_broker_that_is_not_reached_is_asked_again_by_the_next_question(
     await bench.stop()
 
 
-async def test_a_coordinator_that_is_silent_holds_nobody_for_longer_than_the_limit() -> None:
+async def test_a_silent_coordinator_holds_no_producer_for_longer_than_the_limit() -> None:
     """A produce request holds up its own connection during verification, so it must not wait longer
     than its own limit."""
     bench = Bench()

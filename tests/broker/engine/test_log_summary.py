@@ -29,6 +29,6 @@ def test_who_joined_and_who_left_is_told_once_for_all_partitions() -> None:
 
     assert joined == ["broker 2 has caught up with 5 partitions led here: t-0, t-1, t-2 and 2 more"]
     assert left == [
-        "broker 3 has fallen behind in 1 partition led here, which go on without it: u-0"
+        "broker 3 has fallen behind in 1 partition led here, which continue without it: u-0"
     ]
     assert news.take() == ([], [])

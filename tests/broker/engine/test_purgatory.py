@@ -267,7 +267,7 @@ def test_a_great_wake_up_is_cut_into_turns() -> None:
     assert room.answers == [str(index) for index in range(35)]
 
 
-def test_a_release_that_nobody_waits_for_costs_nothing() -> None:
+def test_a_release_without_waiters_costs_nothing() -> None:
     """Most appends find no waiter."""
     room = Room()
     room.waiting.release("key")

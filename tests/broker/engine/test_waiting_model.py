@@ -70,7 +70,7 @@ class WaitingModel(RuleBasedStateMachine):
         self.connections[which] = Connection()
 
     @invariant()
-    def nobody_is_answered_twice_or_after_leaving(self) -> None:
+    def no_waiter_is_answered_twice_or_after_leaving(self) -> None:
         names = [answer.removesuffix(" expired") for answer in self.room.answers]
         assert len(names) == len(set(names))
         assert not self.silent.intersection(names)

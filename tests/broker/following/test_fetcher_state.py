@@ -46,7 +46,7 @@ def test_who_was_served_goes_behind_the_others() -> None:
     assert all_of_them.ready(0) == [second, third, first]
 
 
-def test_with_room_for_one_everybody_gets_its_turn() -> None:
+def test_with_room_for_one_every_partition_gets_its_turn() -> None:
     """A busy partition must not keep a quiet one out of the ISR."""
     them = [followed(index) for index in range(5)]
     all_of_them = following(*them)

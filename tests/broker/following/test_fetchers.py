@@ -326,7 +326,7 @@ async def test_a_row_of_elections_does_not_keep_records_from_coming(site: Site) 
     assert site.nodes[2].content() == site.nodes[1].content()
 
 
-async def test_while_records_flow_nobody_interrupts(site: Site) -> None:
+async def test_while_records_flow_no_timer_interrupts(site: Site) -> None:
     """The next request is near, and an answer of megabytes would be thrown away."""
     site.manner = FetchSettings(max_bytes=400)
     await site.stop()

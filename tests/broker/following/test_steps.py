@@ -112,7 +112,7 @@ def test_an_answer_for_another_place_is_dropped() -> None:
     assert step_for(asked, LeaderAnswer(high_watermark=10, has_records=True), replica) == DROP
 
 
-def test_who_leads_follows_nobody() -> None:
+def test_a_leader_follows_no_broker() -> None:
     """R-07: the log of a leader is its own."""
     replica = follower([(8, 0)], 10)
     asked = ask(replica)
@@ -120,7 +120,7 @@ def test_who_leads_follows_nobody() -> None:
     assert step_for(asked, LeaderAnswer(diverging=EpochEnd(8, 2)), replica) == DROP
 
 
-def test_who_has_no_role_follows_nobody() -> None:
+def test_a_replica_without_a_role_follows_no_broker() -> None:
     """The partition was taken away while the answer was under way."""
     replica = follower([(8, 0)], 10)
     asked = ask(replica)

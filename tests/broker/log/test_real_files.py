@@ -114,7 +114,7 @@ async def test_a_log_lives_through_everything_on_a_real_disk(site: Site) -> None
     assert read_all(again)[0][0] == 5000
 
 
-async def test_a_truncated_file_is_the_same_when_nobody_reads_it_and_another_when_somebody_does(
+async def test_a_truncated_file_is_the_same_without_readers_and_another_with_one(
     site: Site,
 ) -> None:
     """S-20 on real descriptors: a reply on its way keeps its bytes."""

@@ -202,7 +202,7 @@ async def test_a_second_broker_of_the_same_id_is_refused(caplog: pytest.LogCaptu
         await starting
     assert refused.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert "localhost:9093, 37 s ago" in refused.value.message
-    assert "an id that is free" in refused.value.message
+    assert "an unused id" in refused.value.message
     assert cluster.controllers() == [1]
     assert cluster.nodes[1].lifecycle.broker_epoch == 1
 
@@ -222,7 +222,9 @@ async def test_a_restart_within_the_session_timeout_waits_for_its_earlier_life()
     assert sorted(cluster.nodes[1].metadata.image.brokers) == [1, 2]
 
 
-async def test_whoever_has_locked_the_data_of_an_earlier_life_need_not_wait_for_its_end() -> None:
+async def test_a_broker_that_has_the_lock_of_its_last_process_need_not_wait_for_its_session() -> (
+    None
+):
     """A broker that is killed and started again is back at once, not after its session."""
     cluster = await open_cluster(1)
     await cluster.start(2, home="disk-2")

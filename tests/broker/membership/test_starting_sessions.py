@@ -136,7 +136,7 @@ async def test_a_store_that_was_never_there_is_told_at_once() -> None:
         await starting
 
 
-async def test_whoever_loses_every_session_says_so_in_the_end() -> None:
+async def test_a_broker_that_loses_every_session_says_so_in_the_end() -> None:
     """If no session lasts, the operator has to repair the store."""
     cluster = await open_cluster(1)
     store = HurtStore(cluster, hurts=1000)

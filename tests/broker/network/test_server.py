@@ -68,7 +68,7 @@ async def test_listener_with_handlers_of_its_own_never_waits_for_clients() -> No
 
 
 @on_both_loops
-async def test_nobody_is_served_before_start() -> None:
+async def test_no_client_is_served_before_start() -> None:
     """Bound, so that the port is known; silent, because logs are still being recovered."""
     site = Site()
     client = await site.connect()

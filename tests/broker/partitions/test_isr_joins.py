@@ -28,7 +28,7 @@ async def test_a_silent_follower_leaves_once_and_joins_by_its_next_fetch() -> No
     await site.close()
 
 
-async def test_a_fetch_before_a_suspension_adds_nobody_after_it() -> None:
+async def test_a_fetch_before_a_suspension_adds_no_replica_after_it() -> None:
     """Its sender may be gone since; one that still fetches is added by its next fetch."""
     site = await open_site(1, 2)
     await site.suspend()

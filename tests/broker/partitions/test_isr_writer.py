@@ -176,7 +176,7 @@ async def test_who_was_replaced_leads_no_longer(leader: int, epoch: int) -> None
     await site.close()
 
 
-async def test_a_state_of_the_same_epoch_by_somebody_else_is_learnt() -> None:
+async def test_a_state_of_the_same_epoch_by_another_broker_is_learnt() -> None:
     """The controller took broker 2 out meanwhile; broker 3 leaves on top of that (R-16)."""
     site = await open_site(1, 2, 3)
     await lagging(site)
@@ -345,7 +345,7 @@ async def test_a_leadership_that_ends_takes_its_change_along() -> None:
     await site.close()
 
 
-async def test_a_lower_minimum_commits_nothing_before_nobody_outside_may_lead() -> None:
+async def test_a_lower_minimum_commits_nothing_while_a_replica_outside_may_lead() -> None:
     """An operator lowers it to go on with one broker; what that one then acknowledges alone would
     be cut if it died and one of those who had left were elected (R-21)."""
     site = await open_site(1, 2, 3, min_insync=2)

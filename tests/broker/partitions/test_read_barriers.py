@@ -359,7 +359,7 @@ async def test_a_lease_that_comes_back_between_two_looks_changes_no_order() -> N
     await site.stop()
 
 
-async def test_one_that_cannot_be_answered_holds_up_nobody_behind_it() -> None:
+async def test_one_that_cannot_be_answered_holds_up_none_behind_it() -> None:
     """Its connection runs into a bug while the answer is written."""
     site = await asleep()
     bugs: list[object] = []
@@ -379,7 +379,7 @@ async def test_one_that_cannot_be_answered_holds_up_nobody_behind_it() -> None:
     await site.stop()
 
 
-async def test_nobody_looks_when_nobody_waits() -> None:
+async def test_nothing_is_looked_at_when_no_reader_waits() -> None:
     """Else the broker would wake up for it until it stops."""
     site = await asleep()
     connection, at_rest = Connection(), site.clock.timer_count

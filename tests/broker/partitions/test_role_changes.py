@@ -140,7 +140,7 @@ async def test_an_epoch_over_an_empty_log_costs_no_disk_anything() -> None:
     await site.stop()
 
 
-async def test_one_partition_without_room_for_its_epoch_keeps_nobody_else_from_leading() -> None:
+async def test_one_partition_without_room_for_its_epoch_keeps_no_other_from_leading() -> None:
     """C-12, S-11: a full disk is no broken one, and the others' files have been written."""
     plan = FaultPlan()
     site = await site_on(FaultyDisk(MemoryDisk(), plan))
@@ -159,7 +159,7 @@ async def test_one_partition_without_room_for_its_epoch_keeps_nobody_else_from_l
     await site.stop()
 
 
-async def test_whoever_was_served_before_the_disk_broke_is_not_reported_as_served() -> None:
+async def test_a_partition_served_before_the_disk_broke_is_not_reported_as_served() -> None:
     """S-09: the directory is gone with all that is on it; the controller has to elect others."""
     plan = FaultPlan()
     site = await site_on(FaultyDisk(MemoryDisk(), plan))

@@ -12,7 +12,7 @@ from ottla.broker.policy.throttle import (
 )
 
 
-def test_a_setting_names_pairs_or_everybody_or_nobody() -> None:
+def test_a_setting_names_pairs_or_all_replicas_or_none() -> None:
     """Kafka's tools write partition:broker."""
     pairs, every = throttled_replicas(("0:1", "10:2")), throttled_replicas(("*",))
 

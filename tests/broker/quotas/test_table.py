@@ -57,7 +57,7 @@ def test_a_default_of_pairs_gives_each_pair_its_own() -> None:
 
 
 def test_quotas_of_a_client_id_are_shared_by_its_users() -> None:
-    """As in Kafka: the client id is the entity, whoever uses it."""
+    """As in Kafka: the client id is the entity, for all users."""
     table = QuotaTable()
     table.put("clients", "app", {PRODUCE: "7"})
 

@@ -66,7 +66,7 @@ def test_a_fetch_waits_only_while_waiting_can_help(
 
 
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(-20, 20))
-def test_rotation_loses_nobody(items: list[int], start: int) -> None:
+def test_rotation_loses_no_partition(items: list[int], start: int) -> None:
     """Every partition is first once in as many fetches as there are partitions."""
     turned = rotated(items, start)
 

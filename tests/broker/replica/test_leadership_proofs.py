@@ -133,7 +133,7 @@ def test_rivals_are_the_others_in_sync_and_the_eligible_ones() -> None:
     assert leading((1,)).rivals == ()
 
 
-def test_whoever_may_have_joined_or_left_is_a_rival() -> None:
+def test_a_replica_that_may_have_joined_or_left_is_a_rival() -> None:
     """The store may have taken a change whose answer was lost (R-13)."""
     joining = leading((1, 2))
     change = joining.in_sync.propose((1, 2, 3), ((3, 7),), 5, 1)

@@ -92,7 +92,7 @@ def test_a_follower_keeps_its_log_until_the_leader_has_answered() -> None:
     assert (replica.log_end_offset, replica.high_watermark) == (10, 4)
 
 
-def test_every_new_epoch_is_a_new_start_whoever_leads() -> None:
+def test_every_new_epoch_is_a_new_start_with_any_leader() -> None:
     """The leader may have been another one in between (R-05)."""
     replica = replica_of(10)
     first = replica.become_follower(led_by(2, 3, isr=(1, 2)))

@@ -48,7 +48,7 @@ class Leader:
         self.end += 1
 
 
-def test_nobody_begins_a_transaction_without_leave() -> None:
+def test_no_producer_begins_a_transaction_without_leave() -> None:
     """A produce that arrives after the abort would open a transaction that never ends (T-13)."""
     leader = Leader()
     unasked = leader.send()
@@ -234,7 +234,7 @@ def test_a_refusal_for_good_leaves_nothing_behind() -> None:
     assert leader.send(7) is AppendAction.APPEND
 
 
-def test_guards_that_nobody_came_back_for_are_forgotten() -> None:
+def test_guards_that_no_producer_came_back_for_are_forgotten() -> None:
     """Producers die between question and answer; what they leave must not add up."""
     verifications = Verifications()
     guards = [verifications.begin(TransactionClaim(number, 0), None, number) for number in range(3)]

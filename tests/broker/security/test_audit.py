@@ -56,7 +56,7 @@ def _request(client_id: str = "app") -> RequestContext:
 
 
 def test_a_refusal_says_who_what_where_and_why() -> None:
-    """Without it nobody can tell an attack from a rule that was forgotten."""
+    """Without it an operator cannot tell an attack from a forgotten rule."""
     lines = Lines()
     lines.refuse(_request())
 

@@ -59,7 +59,9 @@ class LocalChannel:
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
         """Carry it out here. Raises KafkaError for any other broker."""
         if node_id != self._node_id:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"no way to broker {node_id}")
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"no address is known of broker {node_id}"
+            )
         return await self._receiver.apply(request)
 
 

@@ -136,7 +136,7 @@ async def test_signals_of_the_terminal_are_left_to_the_broker(
     assert len(rest) == 999
 
 
-async def test_work_that_nobody_wants_any_more_is_killed(worker: RealWorker) -> None:
+async def test_work_whose_callers_have_gone_is_killed(worker: RealWorker) -> None:
     """A broker that stops does not wait for a cleaning of an hour."""
     async with aclosing(worker.run(count_up, 1000)) as items:
         _number, process_id = await anext(items)

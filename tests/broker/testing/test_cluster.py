@@ -48,7 +48,7 @@ async def test_the_same_object_works_in_a_coroutine() -> None:
         assert {cluster.leader("t", one) for one in range(3)} == {1, 2, 3}
 
 
-def test_topics_that_nobody_made_have_the_replicas_of_the_cluster() -> None:
+def test_topics_created_by_use_have_the_replicas_of_the_cluster() -> None:
     """A test that kills a leader must not depend on how its topic came to be."""
     with Cluster(brokers=3) as cluster:
         send(cluster, "by-itself", [b"a"])

@@ -39,7 +39,7 @@ def known(state: str, age_ms: int | None = 0, where: TopicPartition = HERE) -> T
         (known("Ongoing", 90_001), True, TransactionHealth.OVERDUE),
     ],
 )
-def test_only_what_nobody_will_end_hangs(
+def test_only_a_transaction_that_no_coordinator_will_end_hangs(
     transaction: TransactionView | None, is_certain: bool, expected: TransactionHealth
 ) -> None:
     """A transaction reported as hanging by mistake would tempt an operator to abort it."""

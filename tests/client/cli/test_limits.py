@@ -73,7 +73,7 @@ def test_the_largest_numbers_are_taken() -> None:
 
 
 @pytest.mark.parametrize("line", ["t,0,9223372036854775808", f"t,{INT32},0", "t,0", f"t,0,{HUGE}"])
-def test_positions_that_nobody_can_have_are_no_positions(line: str) -> None:
+def test_impossible_positions_are_no_positions(line: str) -> None:
     """The error names the line, since the file may have a thousand."""
     with pytest.raises(CommandError, match="line 1 is not of the form"):
         read_positions(line)
@@ -87,7 +87,7 @@ def test_positions_that_nobody_can_have_are_no_positions(line: str) -> None:
         "[" * 200_000,
     ],
 )
-def test_a_plan_that_nobody_can_follow_is_none(text: str, tmp_path: Path) -> None:
+def test_a_plan_that_cannot_be_carried_out_is_none(text: str, tmp_path: Path) -> None:
     """A plan written by a program may contain anything."""
     path = tmp_path / "plan.json"
     path.write_text(text)

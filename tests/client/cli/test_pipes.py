@@ -62,7 +62,7 @@ async def test_a_reader_that_has_seen_enough_ends_the_command(toy: ToyCluster) -
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["topics", "--help"], ["completion", "bash"], ["__complete", ""]]
 )
-async def test_a_pipe_that_nobody_reads_ends_every_command_quietly(arguments: list[str]) -> None:
+async def test_a_pipe_without_a_reader_ends_every_command_quietly(arguments: list[str]) -> None:
     """Commands that only print a text end quietly, too: ``ottla --help | head -1``."""
     reading, writing = os.pipe()
     os.close(reading)

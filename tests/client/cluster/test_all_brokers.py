@@ -141,7 +141,7 @@ async def test_a_broker_that_leaves_while_all_are_asked_is_one_that_does_not_ans
     cluster.close()
 
 
-async def test_nobody_there_is_an_error_and_no_empty_answer(toy: ToyCluster) -> None:
+async def test_an_unreachable_cluster_is_an_error_and_no_empty_answer(toy: ToyCluster) -> None:
     """Missing answers prove nothing."""
     cluster = cluster_of(toy)
     await cluster.refresh()
@@ -171,7 +171,7 @@ async def test_notes_are_read_to_their_end_behind_a_leader_that_was_replaced(
     assert await read_notes(toy.bootstrap, real_environment()) == notes
 
 
-async def test_notes_are_not_read_as_long_as_nobody_can_say_which_topic_has_them(
+async def test_notes_are_not_read_as_long_as_it_is_unknown_which_topic_has_them(
     toy: ToyCluster,
 ) -> None:
     """The notes of a former topic would be taken for all notes."""

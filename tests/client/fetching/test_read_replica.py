@@ -105,9 +105,7 @@ async def test_a_replica_that_cannot_be_reached_is_done_without(
     assert set(asked(toy)) == {LEADER}
 
 
-async def test_a_replica_that_nobody_has_heard_of_is_done_without(
-    toy: ToyCluster, near: ToyTopic
-) -> None:
+async def test_an_unknown_replica_is_done_without(toy: ToyCluster, near: ToyTopic) -> None:
     """An immediate retry would get the same answer from the leader, in a busy loop."""
     near.partitions[0].read_replica = 9
     async with Consumer(toy.bootstrap, config(), rack="b") as consumer:

@@ -52,7 +52,7 @@ async def filled(toy: ToyCluster, producer: Producer) -> asyncio.Task[object]:
     return waiting
 
 
-async def test_nothing_lingers_while_somebody_waits_for_room(toy: ToyCluster) -> None:
+async def test_nothing_lingers_while_a_caller_waits_for_room(toy: ToyCluster) -> None:
     """Batches wait for more records to come; who has them cannot get them in."""
     topic = toy.add_topic("t", 2)
     async with tight(toy, linger_ms=60_000) as producer:
@@ -104,7 +104,7 @@ async def test_who_comes_later_waits_behind(toy: ToyCluster) -> None:
     assert sizes == [20_000, len(LARGE), len(b"small"), len(b"last")]
 
 
-async def test_who_gives_up_waiting_holds_up_nobody(toy: ToyCluster) -> None:
+async def test_a_caller_that_gives_up_waiting_holds_up_no_other(toy: ToyCluster) -> None:
     """The room that was kept for it is there for all others."""
     topic = toy.add_topic("t")
     async with tight(toy) as producer:

@@ -62,7 +62,7 @@ def test_a_static_member_does_not_say_that_it_leaves() -> None:
     assert scene.is_idle()
 
 
-def test_whoever_leaves_while_it_joins_says_so_with_the_id_it_was_given() -> None:
+def test_a_member_that_leaves_while_it_joins_says_so_with_the_id_it_was_given() -> None:
     """A member that is left in the group costs it a session timeout."""
     scene = ClassicScene()
     scene.answer(scene.next(JoinGroupRequest), ErrorCode.MEMBER_ID_REQUIRED, member_id="me")
@@ -74,7 +74,7 @@ def test_whoever_leaves_while_it_joins_says_so_with_the_id_it_was_given() -> Non
     assert scene.next(LeaveGroupRequest).member_id == "me"
 
 
-def test_whoever_never_had_an_id_has_nothing_to_leave() -> None:
+def test_a_member_that_never_had_an_id_has_nothing_to_leave() -> None:
     """A LeaveGroup request needs a member id to name."""
     scene = ClassicScene()
     scene.next(JoinGroupRequest)

@@ -25,7 +25,7 @@ from tests.client.group.scene import (
 COOPERATIVE = "cooperative-sticky"
 
 
-def test_whoever_is_given_a_member_id_joins_again_with_it_at_once() -> None:
+def test_a_member_that_is_given_an_id_joins_again_with_it_at_once() -> None:
     """KIP-394: without it every join that is retried leaves a ghost in the group."""
     scene = ClassicScene()
     first = scene.next(JoinGroupRequest)
@@ -76,7 +76,7 @@ def test_topics_that_are_not_wanted_any_more_are_not_taken() -> None:
     scene.next(JoinGroupRequest)
 
 
-def test_the_leader_assigns_for_everybody() -> None:
+def test_the_leader_assigns_for_all_members() -> None:
     """Only the leader assigns: its sync without assignments would leave every member with none."""
     scene = ClassicScene()
     scene.lead(subscription("t", "u"))

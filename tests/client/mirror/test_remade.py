@@ -47,7 +47,7 @@ async def chosen_for(
 
 
 @MODES
-async def test_a_topic_that_was_made_anew_while_nobody_copied_is_copied_from_its_beginning(
+async def test_a_topic_created_again_while_no_mirror_ran_is_copied_from_its_beginning(
     west: Cluster, central: Cluster, *, exactly_once: bool
 ) -> None:
     """The new topic is longer than the mirror's old position; earlier records would be missed."""

@@ -87,7 +87,7 @@ def test_runs_that_touch_become_one_note() -> None:
     assert jotter.due() == [note(1, Run(0, 20, 0, 20))]
 
 
-def test_an_extension_that_nobody_has_written_does_not_cost_the_note_before_it() -> None:
+def test_an_extension_that_was_never_written_does_not_cost_the_note_before_it() -> None:
     """The older note would be replaced by one that begins later, and lookups lose what it told."""
     notes = Notes()
     jotter = Jotter("west", "cluster", notes)

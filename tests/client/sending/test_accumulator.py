@@ -151,7 +151,7 @@ def test_a_record_larger_than_the_memory_is_taken_when_it_is_alone() -> None:
     assert put(accumulator) is None
 
 
-def test_open_batches_take_nothing_of_what_somebody_waits_for() -> None:
+def test_open_batches_take_nothing_of_what_a_caller_waits_for() -> None:
     """While a caller waits for memory, open batches do not grow and linger is disabled; afterwards
     both work as before, or each record would get a batch of its own."""
     accumulator = Accumulator(LIMITS)

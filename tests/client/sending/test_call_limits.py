@@ -266,7 +266,7 @@ async def test_the_last_refusal_is_told_when_the_time_is_over(toy: ToyCluster) -
 # What is shared.
 
 
-async def test_whoever_has_no_time_left_leaves_the_attempt_to_the_others(toy: ToyCluster) -> None:
+async def test_a_caller_without_time_left_leaves_the_attempt_to_the_others(toy: ToyCluster) -> None:
     """Cancelled with its first caller it would never succeed where calls are short."""
     pool = Pool(RealNet(), RealClock(), RealRandom(), ClientConfig(reconnect_backoff=QUICK))
     pool.set_address(1, toy.nodes[1].address)
@@ -296,7 +296,7 @@ async def test_all_who_wait_for_a_silent_host_fail_together() -> None:
     pool.close()
 
 
-async def test_a_pool_that_is_closed_leaves_nobody_waiting() -> None:
+async def test_a_pool_that_is_closed_leaves_no_caller_waiting() -> None:
     """A closed pool cancels its pending connection attempts."""
     pool = Pool(RealNet(), RealClock(), RealRandom(), ClientConfig())
     with silent(is_deaf=False) as node, in_time():

@@ -62,7 +62,7 @@ async def test_an_older_instance_is_refused_and_ends(cluster: ToyCluster) -> Non
 @pytest.mark.requirement("TXN-41", "TXN-49")
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED])
 @pytest.mark.parametrize("key", [ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.INIT_PRODUCER_ID])
-async def test_being_fenced_is_final_whoever_says_it(
+async def test_being_fenced_is_final_whichever_request_is_refused(
     cluster: ToyCluster, key: ApiKey, code: ErrorCode
 ) -> None:
     """Older brokers say INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
@@ -349,7 +349,7 @@ async def test_a_member_that_has_been_replaced_cannot_commit_offsets(cluster: To
     assert cluster.transactions.committed_offsets == {"g": {INPUT: 2}}
 
 
-async def test_a_member_is_not_passed_off_as_nobody(toy: ToyCluster) -> None:
+async def test_a_member_is_not_passed_off_as_no_member(toy: ToyCluster) -> None:
     """A broker without support for members would not fence one that has been replaced."""
     toy.versions = {ApiKey.TXN_OFFSET_COMMIT: (0, 2)}
     toy.add_topic("out")

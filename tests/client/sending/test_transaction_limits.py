@@ -184,7 +184,7 @@ def test_the_page_lists_the_limits_that_the_tests_above_show(limit: str) -> None
 
 @pytest.mark.requirement("BGD-12")
 def test_the_page_says_why_one_dead_partition_blocks_no_other() -> None:
-    """What it says is what ``test_a_dead_partition_delays_nobody_but_itself`` sees: no partition is
+    """What it says is what ``test_a_dead_partition_delays_only_itself`` sees: no partition is
     asked, the coordinator's one write decides, and only the dead partition's marker waits."""
     point = theory()["Not two-phase commit among participants."]
 

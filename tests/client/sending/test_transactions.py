@@ -130,7 +130,7 @@ async def test_version_1_keeps_epoch_and_sequence_over_transactions(toy: ToyClus
 
 
 @pytest.mark.requirement("TXN-15")
-async def test_a_transaction_without_records_asks_nobody(cluster: ToyCluster) -> None:
+async def test_a_transaction_without_records_sends_no_request(cluster: ToyCluster) -> None:
     """Beginning is local, and the coordinator does not have to end what it never heard of."""
     async with producer_of(cluster) as producer:
         await producer.init_transactions()

@@ -81,7 +81,7 @@ async def shown(brokers: Brokers, partition: int) -> list[bytes | None]:
 
 
 @pytest.mark.requirement("TXN-33", "TXN-60")
-async def test_a_dead_partition_delays_nobody_but_itself(brokers: Brokers) -> None:
+async def test_a_dead_partition_delays_only_itself(brokers: Brokers) -> None:
     """The outcome is fixed before any partition gets a marker: partitions have no vote."""
     await create(brokers, [1], [2], [3])
     async with Producer(addresses(brokers), CONFIG) as producer:

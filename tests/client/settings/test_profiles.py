@@ -1,4 +1,4 @@
-"""Profiles are files of their user: written whole, readable by nobody else, found by name."""
+"""Profiles are files of their user: written whole, readable by that user only, found by name."""
 
 from __future__ import annotations
 

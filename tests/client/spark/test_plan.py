@@ -212,7 +212,7 @@ def test_a_topic_of_the_same_name_is_another_topic() -> None:
     start = place({A0: 5}, a="old")
     end, losses = advanced(start, limits(a0=50), {"a": "new"})
 
-    assert losses == ["topic 'a' was deleted and made anew"]
+    assert losses == ["topic 'a' was deleted and created again"]
     assert ranges_of(start, end) == [OffsetRange(A0, 0, 50)]
     # Older clusters have no ids.
     assert advanced(place({A0: 5}, a="old"), limits(a0=50), {"a": ""})[1] == []

@@ -99,7 +99,7 @@ async def test_the_time_that_spark_takes_is_not_the_brokers(
         assert await offsets(batches) == [1]
 
 
-async def test_records_that_nobody_may_see_are_progress(toy: ToyCluster) -> None:
+async def test_invisible_records_are_progress(toy: ToyCluster) -> None:
     """A stretch of aborted transactions may take longer than the wait for a record."""
     topic = toy.add_topic("t")
     marker = encode_marker(TransactionMarker(1, 0, ControlType.ABORT, 0), 0)
@@ -217,7 +217,7 @@ async def test_a_topic_made_anew_is_not_read_in_place_of_the_old_one(
     make_anew(toy, 9)
 
     if fails:
-        with pytest.raises(RecordsLost, match="'t' was deleted and made anew"):
+        with pytest.raises(RecordsLost, match="'t' was deleted and created again"):
             await offsets(batches)
     else:
         assert await offsets(batches) == []

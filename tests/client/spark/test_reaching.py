@@ -51,7 +51,7 @@ async def test_an_attempt_is_made_again_until_it_succeeds_or_the_time_is_over() 
     assert none.failures == 8
 
 
-def test_where_nobody_is_one_sentence_names_the_addresses_and_the_option() -> None:
+def test_without_any_broker_one_sentence_names_the_addresses_and_the_option() -> None:
     """An address that is wrong is noticed, only later."""
     options = {"firstContactTimeoutMs": "300", "subscribe": "t"}
     broker = f"127.0.0.1:{free_row(1)}"

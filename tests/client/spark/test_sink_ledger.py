@@ -74,7 +74,7 @@ def test_the_first_batch_needs_no_entry() -> None:
     assert verdict == Verdict(is_new=True)
 
 
-def test_a_later_batch_without_an_entry_is_refused_until_somebody_says_it_is_right() -> None:
+def test_a_later_batch_without_an_entry_is_refused_until_an_option_allows_it() -> None:
     """The entry may have expired, and with it the knowledge of what was written."""
     parts = [part(0, TaskOutcome.OPEN)]
 

@@ -202,7 +202,7 @@ def test_another_number_of_tasks_finds_a_batch_that_is_written(query: Query) -> 
     assert query.committed() == {0: [b"a", b"b", b"c", b"e"], 1: [b"d", b"f"]}
 
 
-def test_another_number_of_tasks_takes_over_what_nobody_has_committed(query: Query) -> None:
+def test_another_number_of_tasks_takes_over_what_was_not_committed(query: Query) -> None:
     """The first attempt died before its commit: its tasks are fenced, or end by themselves."""
     query.write_all(0, FIRST)
     query.batch(0, {0: [b"a", b"b"], 1: [b"c", b"d"], 2: [], 3: []})

@@ -178,7 +178,7 @@ def test_a_topic_made_anew_is_a_loss(broker: str, topic: str) -> None:
     fill(broker, topic, 5)
 
     again = query.restarted()
-    with pytest.raises(RecordsLost, match="was deleted and made anew"):
+    with pytest.raises(RecordsLost, match="was deleted and created again"):
         again.batch()
     assert again.restarted(failOnDataLoss=False).batch() == {0: [0, 1, 2, 3, 4]}
 
@@ -192,7 +192,7 @@ def test_a_batch_is_not_repeated_with_the_records_of_another_topic(broker: str, 
     fill(broker, topic, 5)
 
     again = query.restarted(is_done=False)
-    with pytest.raises(RecordsLost, match="was deleted and made anew"):
+    with pytest.raises(RecordsLost, match="was deleted and created again"):
         again.batch()
     # With failOnDataLoss=false the query reads the new topic once, and no part of it twice.
     lax = again.restarted(is_done=False, failOnDataLoss=False)

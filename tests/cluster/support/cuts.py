@@ -54,7 +54,7 @@ def one_way(network: Network, victim: str) -> None:
             network.cut(victim, other)
 
 
-def from_everybody(network: Network, victim: str) -> None:
+def from_all_hosts(network: Network, victim: str) -> None:
     """A broker whose cable was pulled."""
     for other in HOSTS:
         if other != victim:
@@ -66,7 +66,7 @@ CUTS: tuple[Callable[[Network, str], None], ...] = (
     from_all_but_clients,
     from_store,
     one_way,
-    from_everybody,
+    from_all_hosts,
 )
 
 

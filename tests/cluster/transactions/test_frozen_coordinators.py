@@ -263,7 +263,7 @@ async def begin(clients: list[RawClient], old: Place) -> dict[str, Question]:
 
 
 @pytest.mark.timeout(600)
-async def test_whoever_wakes_up_tells_nothing_old(tmp_path: Path) -> None:
+async def test_a_coordinator_that_wakes_up_tells_nothing_old(tmp_path: Path) -> None:
     """A member that starts at a stale position would repeat the work of its group (G-12); a fenced
     producer would continue a transaction that has ended (T-15)."""
     with RealCluster(tmp_path, fresh_place(), options=OPTIONS) as cluster:

@@ -57,7 +57,7 @@ def test_a_broker_that_stops_is_relieved_of_everything_in_one_batch() -> None:
     assert told == dict.fromkeys(range(3), (1, False))
 
 
-def test_what_nobody_else_has_stays_until_the_end() -> None:
+def test_what_no_other_replica_has_stays_until_the_end() -> None:
     """Without others there is nothing to move; serving to the last moment is all that is left."""
     scene = three()
     scene.leader_writes("t", 0, (1,))
@@ -101,7 +101,7 @@ def test_a_shutdown_asked_for_before_a_restart_is_refused() -> None:
     assert answer(scene.handle(ShutdownAsked(2, -1))).error_code == ErrorCode.NONE
 
 
-def test_a_shutdown_elects_nobody_who_is_not_in_sync() -> None:
+def test_a_shutdown_elects_no_replica_that_is_not_in_sync() -> None:
     """R-25: the leader lives and has everything; availability is no reason to lose records yet."""
     scene = three(ControllerSettings(unclean_leader_election_enable=True))
     scene.leader_writes("t", 0, (1,))
@@ -145,7 +145,7 @@ def test_a_suspicion_ends_with_an_answer_or_with_another_life() -> None:
     assert scene.handle(BrokerAnswers(3)).records == ()
 
 
-def test_a_suspected_broker_that_answers_gets_what_nobody_else_could_lead() -> None:
+def test_a_suspected_broker_that_answers_gets_what_no_other_could_lead() -> None:
     """A topic that was assigned to this broker alone has no other replica and is not forgotten."""
     scene = three()
     scene.handle(BrokerSuspected(1, 1))
@@ -169,7 +169,7 @@ def test_the_last_of_an_isr_keeps_its_leadership_while_it_seems_dead() -> None:
     assert scene.state("t", 0).leader == NO_LEADER
 
 
-def test_nobody_outside_the_isr_is_elected_while_a_member_only_seems_dead() -> None:
+def test_no_replica_outside_the_isr_is_elected_while_a_member_only_seems_dead() -> None:
     """R-25: it may answer in a moment, with everything that was committed."""
     state = PartitionState((1, 2, 3), leader=2, isr=(2, 1), partition_epoch=0)
     now = Circumstances(frozenset({1, 3}), away=frozenset({1}), allow_unclean_election=True)

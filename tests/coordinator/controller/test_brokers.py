@@ -30,7 +30,7 @@ def test_a_broker_has_lost_nothing_since_the_life_that_was_acted_upon(
     assert found.unclean_ids == (frozenset({2}) if is_unclean else frozenset())
 
 
-def test_a_broker_that_nobody_has_seen_may_have_lost_anything() -> None:
+def test_an_unknown_broker_may_have_lost_anything() -> None:
     """Also if it says otherwise."""
     found = compare_brokers({}, [broker(2, 4, 3)], {})
 

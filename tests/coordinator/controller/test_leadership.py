@@ -59,7 +59,7 @@ def test_a_failed_follower_leaves_the_isr() -> None:
 
 
 @pytest.mark.requirement("CTL-20")
-def test_without_survivor_nobody_leads_and_the_isr_is_remembered() -> None:
+def test_without_survivor_no_replica_leads_and_the_isr_is_remembered() -> None:
     """The last member must be waited for: it alone has everything."""
     settled = settle(partition(1, (1,)), now(2, 3))
 
@@ -70,7 +70,7 @@ def test_without_survivor_nobody_leads_and_the_isr_is_remembered() -> None:
 
 
 @pytest.mark.requirement("CTL-19")
-def test_anybody_may_lead_only_where_that_is_allowed() -> None:
+def test_any_replica_may_lead_only_where_that_is_allowed() -> None:
     """R-25: availability at the price of committed records is a choice, and marked as recovery."""
     settled = settle(partition(1, (1,)), now(2, 3, allow_unclean_election=True))
 
@@ -87,7 +87,7 @@ def test_those_who_left_below_the_minimum_stay_eligible() -> None:
     assert (led.leader, led.isr, led.eligible_leaders) == (3, (3,), (2, 1))
 
 
-def test_at_the_minimum_nobody_outside_is_eligible() -> None:
+def test_at_the_minimum_no_replica_outside_is_eligible() -> None:
     """The watermark moves on without them, so they may lack what is committed."""
     settled = settle(partition(1, (1, 2, 3)), now(1, 2, minimum=2))
 

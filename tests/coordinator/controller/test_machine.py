@@ -39,7 +39,7 @@ def three(settings: ControllerSettings | None = None) -> Scene:
 
 
 @pytest.mark.requirement("CTL-12")
-def test_a_controller_begins_by_telling_everybody_everything() -> None:
+def test_a_controller_begins_by_telling_all_brokers_everything() -> None:
     """A broker that missed a change while there was no controller must catch up (C-13, C-21)."""
     scene = three()
     scene.elect()
@@ -113,7 +113,7 @@ def test_a_broker_that_comes_back_is_told_everything_and_leads_again() -> None:
     assert update.topic_states[0].partition_states[0].leader == 1
 
 
-def test_a_restart_that_nobody_saw_is_a_failure_and_a_start() -> None:
+def test_an_unseen_restart_is_a_failure_and_a_start() -> None:
     """R-23: the list of ids is the same, the generation is not."""
     scene = three()
     decision = scene.live(broker(1, 2), broker(2), broker(3))
@@ -245,7 +245,7 @@ def test_the_only_replica_on_a_failed_disk_is_offline() -> None:
     assert scene.state("t", 0).leader == 1
 
 
-def test_a_replica_that_came_back_leads_again_if_nobody_else_can() -> None:
+def test_a_replica_that_came_back_leads_again_if_no_other_can() -> None:
     """A full disk refuses a new topic; once it has room, no restart should be necessary."""
     scene = Scene(broker(1))
     scene.create(TopicSpec("t"))

@@ -59,7 +59,7 @@ def test_a_record_that_names_a_member_twice_does_not_stop_the_coordinator() -> N
     assert scene.state == "Stable"
 
 
-def test_a_failover_evicts_nobody() -> None:
+def test_a_failover_evicts_no_member() -> None:
     """G-08: sessions that were loaded with their old times would all be overdue at once."""
     before = Scene()
     joined = before.stable(*[Wish(client_id=f"c{number}") for number in range(1_000)])
@@ -103,7 +103,7 @@ def test_records_of_newer_brokers_are_passed_over() -> None:
 # The end.
 
 
-def test_everybody_who_waits_is_answered_at_the_end() -> None:
+def test_every_waiting_caller_is_answered_at_the_end() -> None:
     """A client whose coordinator has moved must not wait for its request timeout (GRP-10)."""
     scene = Scene()
     leader, follower = scene.form(Wish(), Wish())
@@ -213,7 +213,7 @@ def _delete(scene: Scene, group_id: str = GROUP) -> ErrorCode:
     return ErrorCode(result.error_code)
 
 
-def test_only_groups_that_nobody_is_in_are_deleted() -> None:
+def test_only_groups_without_members_are_deleted() -> None:
     """KIP-229; the log forgets them too."""
     scene = Scene()
     (member,) = scene.stable(Wish())

@@ -8,7 +8,7 @@ from ottla.coordinator.store import entities, paths
 
 
 def test_a_user_called_default_is_not_the_default_user() -> None:
-    """One of them owns a password, the other one is everybody without a quota."""
+    """One of them owns a password, the other one is the default of all users without a quota."""
     assert entities.quoted("<default>") == "%3Cdefault%3E"
     assert entities.quoted(None) == "<default>"
     assert entities.unquoted("%3Cdefault%3E") == "<default>"

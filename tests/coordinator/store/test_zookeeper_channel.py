@@ -298,7 +298,7 @@ async def test_who_stops_waiting_before_it_is_sent_has_not_asked(bench: Bench) -
     await asyncio.gather(*busy, last)
 
 
-async def test_nobody_waits_longer_than_the_limit_for_the_first_connection() -> None:
+async def test_no_caller_waits_longer_than_the_limit_for_the_first_connection() -> None:
     """A wrong address is told, not waited for."""
     bench = Bench()
     opening = await begin(bench.channel.open(2_000))

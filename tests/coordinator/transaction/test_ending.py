@@ -116,7 +116,7 @@ def test_older_clients_are_told_of_the_fence_in_their_words(
 
 
 @pytest.mark.parametrize("api_version", [CLASSIC, VERSION_2])
-def test_nobody_ends_what_is_not_theirs(api_version: int) -> None:
+def test_no_producer_ends_the_transaction_of_another(api_version: int) -> None:
     """A producer id that this transactional id does not have, an id that is unknown, or none."""
     scene = standing(example(TransactionState.ONGOING))
     stranger = scene.end(Producer(7, 5), api_version=api_version)

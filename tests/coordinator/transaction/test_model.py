@@ -269,7 +269,7 @@ class Ids(RuleBasedStateMachine):
             assert kin(self.scene.metadata(name)) == kin(self.oracle.last.get(name))
 
     @invariant()
-    def whoever_waits_waits_for_something(self) -> None:
+    def a_waiter_waits_for_something(self) -> None:
         scene = self.scene
         on_their_way = len(scene.appends) + len(scene.draws)
         alarms = scene.shard.scope.deadlines

@@ -155,7 +155,7 @@ def test_a_marker_in_this_log_means_nothing() -> None:
     assert scene.shard.on_topics_changed(scene.moment) == []
 
 
-def test_everybody_who_waits_is_told_when_the_shard_ends() -> None:
+def test_every_waiting_caller_is_told_when_the_shard_ends() -> None:
     """Each waiting request is answered once; results of pending work are dropped."""
     scene, producer = begun(A0)
     scene.add(producer, B0)

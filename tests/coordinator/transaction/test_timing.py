@@ -182,7 +182,7 @@ def test_a_verdict_has_no_timeout(state: str) -> None:
 
 @pytest.mark.requirement("TXN-59", "TXN-34")
 @pytest.mark.parametrize("state", IDLE)
-def test_an_id_that_nobody_uses_is_forgotten(state: str) -> None:
+def test_an_unused_id_is_forgotten(state: str) -> None:
     """The id goes from memory, and the log gets a tombstone."""
     scene = standing(example(STATES[state]))
     scene.advance(WEEK_MS - 1)

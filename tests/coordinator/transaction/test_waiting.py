@@ -125,7 +125,7 @@ def test_an_end_that_is_not_written_begins_nothing() -> None:
     assert scene.state is TransactionState.COMPLETE_COMMIT
 
 
-def test_whoever_waits_for_an_end_that_takes_long_is_told() -> None:
+def test_a_producer_that_waits_long_for_an_end_is_told() -> None:
     """And what is written counts when it is committed after all."""
     scene, producer = decided()
     ticket = scene.add(producer, B0)
@@ -167,7 +167,7 @@ def test_of_those_who_wait_for_the_end_only_the_producer_itself_begins() -> None
     assert _known(scene).partitions == {B0}
 
 
-def test_nobody_is_held_for_longer_than_the_pause_of_who_comes_again() -> None:
+def test_no_producer_is_held_for_longer_than_the_pause_before_its_retry() -> None:
     """A partition without a leader may be without its marker for hours."""
     scene, producer = decided()
     first = scene.add(producer, A0)
@@ -356,7 +356,7 @@ def test_a_shard_that_ends_tells_those_who_are_held(is_prepared: bool) -> None:
     assert scene.shard.scope.outbox.take_all() == []
 
 
-def test_the_alarm_goes_when_nobody_is_held() -> None:
+def test_the_alarm_goes_when_no_producer_is_held() -> None:
     """It finds no held request, and is not set again."""
     scene, producer = begun()
     scene.add(producer, A0)

@@ -1,4 +1,4 @@
-"""PLAIN: what a token may be, and that nobody becomes another user with it."""
+"""PLAIN: what a token may be, and that no client becomes another user with it."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def test_an_unknown_user_sees_what_a_wrong_password_sees(mechanism: ScramMechani
     assert record.iterations == 4096
 
 
-def test_a_made_up_record_lets_nobody_in_even_with_its_proof() -> None:
+def test_a_made_up_record_lets_no_user_in_even_with_its_proof() -> None:
     """The decision does not hang on a record that was never stored."""
     server = ScramServer(SCRAM_SHA_256, "xyz")
     client = ScramClient(SCRAM_SHA_256, "user", PENCIL, "abc")

@@ -171,7 +171,7 @@ def test_one_value_at_two_offsets_is_a_duplicate() -> None:
     assert duplicates.check(Story().ends_as(b"a", b"b")) == []
 
 
-def test_a_value_nobody_wrote_or_that_was_refused_is_a_phantom() -> None:
+def test_a_value_that_was_never_written_or_was_refused_is_a_phantom() -> None:
     """Corruption, other people's records, and refusals that were none."""
     story = Story()
     story.acked(b"a", 0)

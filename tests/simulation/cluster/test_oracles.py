@@ -175,7 +175,7 @@ def test_states_are_judged_as_they_are_written() -> None:
         assert stage.found() == expected, (before, after)
 
 
-def test_whoever_joins_without_a_fetch_since_it_left_is_seen() -> None:
+def test_a_replica_that_joins_without_a_fetch_since_it_left_is_seen() -> None:
     """R-17: a follower that was cut off is in the leader's memory and nowhere else."""
     stage = Stage()
     stage.state(isr=(0, 1))
@@ -194,7 +194,7 @@ def test_whoever_joins_without_a_fetch_since_it_left_is_seen() -> None:
     assert stage.found() == ["unheard"]
 
 
-def test_whoever_joins_without_any_fetch_is_seen() -> None:
+def test_a_replica_that_joins_without_any_fetch_is_seen() -> None:
     """Fetches from an earlier leader do not count."""
     stage = Stage()
     stage.state(isr=(0, 1))
@@ -250,7 +250,7 @@ def test_replicas_differ_only_above_their_watermarks() -> None:
         assert stage.found() == expected
 
 
-def test_what_is_committed_is_remembered_when_nobody_has_it_any_more() -> None:
+def test_what_is_committed_is_remembered_when_no_replica_has_it_any_more() -> None:
     """The life that showed it may be over."""
     stage = Stage()
     stage.state()
@@ -290,7 +290,7 @@ def test_the_verdict_of_a_clean_seed_is_stricter() -> None:
     assert judge_cluster(twice, clean=False)
 
 
-def test_a_whole_cluster_has_everybody_in_every_isr() -> None:
+def test_a_whole_cluster_has_all_replicas_in_every_isr() -> None:
     """The next unclean stop waits until the cluster is whole."""
     stage = Stage()
     stage.state(isr=(0, 1))

@@ -186,7 +186,7 @@ def test_a_sign_of_life_extends_what_is_owned() -> None:
     assert len(judge_groups(story)) == 1
 
 
-def test_what_was_owned_before_a_loss_of_power_binds_nobody() -> None:
+def test_what_was_owned_before_a_loss_of_power_binds_no_member() -> None:
     """Unless the log was flushed before each answer."""
     for durable, count in ((False, 0), (True, 1)):
         story = Story(durable=durable)
@@ -214,7 +214,7 @@ def test_an_epoch_that_goes_back_is_found() -> None:
     assert len(judge_groups(story)) == 1
 
 
-def test_a_commit_of_whoever_has_lost_the_partition_must_not_be_acknowledged() -> None:
+def test_a_commit_of_a_member_that_has_lost_the_partition_must_not_be_acknowledged() -> None:
     """In groups of KIP-848 each member has an epoch, so it is owning that is compared."""
     for kinds in ("consumer_groups", "mixed_groups"):
         story = Story()
@@ -228,7 +228,7 @@ def test_a_commit_of_whoever_has_lost_the_partition_must_not_be_acknowledged() -
         assert len(judge_groups(story)) == 1
 
 
-def test_cooperative_shares_are_even_and_wait_for_whoever_has_to_let_go() -> None:
+def test_cooperative_shares_are_even_and_wait_for_members_that_have_to_let_go() -> None:
     """The simulated assignor itself must not give anything to two."""
     partitions = [("t", number) for number in range(4)]
     shares = share({"a": set(partitions), "b": set()}, partitions)

@@ -75,7 +75,7 @@ def test_the_digest_does_not_depend_on_the_process_or_its_hash_seed() -> None:
     assert len(digests) == 1
 
 
-def test_an_error_nobody_handles_is_a_violation() -> None:
+def test_an_unhandled_error_is_a_violation() -> None:
     """A task that died unheard is a bug even if every record survives (P-05)."""
     world = World(1)
 

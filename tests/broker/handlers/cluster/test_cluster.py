@@ -144,7 +144,7 @@ async def test_a_replica_without_a_role_has_no_lag() -> None:
         assert [one.offset_lag for topic in found.topics for one in topic.partitions] == [-1]
 
 
-async def test_a_topic_that_somebody_asks_about_is_made_wherever_the_controller_is() -> None:
+async def test_a_topic_that_a_client_asks_about_is_created_wherever_the_controller_is() -> None:
     """Producers find topics through any broker; only one of them is the controller."""
     async with running_cluster(3) as cluster:
         other = next(node for node in (1, 2, 3) if node != cluster.controller.node_id)

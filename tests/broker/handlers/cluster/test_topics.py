@@ -332,7 +332,7 @@ async def test_deleted_records_stay_deleted(client: RawClient) -> None:
         ("__transaction_state", "compact", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-async def test_nobody_deletes_what_has_to_be_kept(
+async def test_records_that_have_to_be_kept_cannot_be_deleted(
     client: RawClient, topic: str, policy: str, error: ErrorCode
 ) -> None:
     """A group's positions, or the newest value of a key, would be gone at the next start."""

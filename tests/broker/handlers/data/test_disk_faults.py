@@ -124,7 +124,7 @@ async def test_a_full_disk_is_freed_by_deleting_topics() -> None:
         assert content is None or b"t 0 1" not in content
 
 
-async def test_a_partition_on_a_dead_disk_is_told_once_that_nobody_leads_it(
+async def test_a_partition_on_a_dead_disk_is_told_once_that_it_has_no_leader(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The controller repeated a role to the broker, thousands of times a second, because the
@@ -241,7 +241,7 @@ async def test_a_topic_made_on_a_full_disk_is_served_as_soon_as_there_is_room() 
         assert [name for name in names if "t-0" in name] == ["t-0"]
 
 
-async def test_a_directory_that_fails_takes_its_partitions_offline_for_everybody() -> None:
+async def test_a_directory_that_fails_takes_its_partitions_offline_for_all_clients() -> None:
     """S-12: reads of a dying disk still work, so its broker stayed the leader and failed every
     write; now clients are told, in a larger cluster another replica leads, and the name is free."""
     async with with_faults(TWO_DISKS) as (running, client, plan), running.connect() as reader:

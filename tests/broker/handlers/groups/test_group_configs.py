@@ -120,7 +120,7 @@ async def test_alter_configs_replaces_all_that_is_set() -> None:
         assert await described(client) == {INTERVAL: ("5000", 5), SESSION: ("46000", 8)}
 
 
-async def test_whoever_may_not_is_told_that_it_is_about_the_group(
+async def test_a_refused_caller_is_told_that_it_is_about_the_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The right to a group's settings is one of the group's, not of the cluster's."""

@@ -150,7 +150,7 @@ async def test_what_is_pipelined_behind_a_waiting_join_gets_its_turn(
         assert left.error_code == ErrorCode.NONE
 
 
-async def test_a_member_that_hangs_up_while_it_waits_holds_up_nobody(
+async def test_a_member_that_hangs_up_while_it_waits_holds_up_no_other(
     running: RunningBroker, client: RawClient
 ) -> None:
     """Its answer has nowhere to go; the group must come to its next generation all the same."""
@@ -169,7 +169,7 @@ async def test_a_member_that_hangs_up_while_it_waits_holds_up_nobody(
     assert len(answer.members) == 2
 
 
-async def test_a_blocked_loop_evicts_nobody_who_could_not_be_heard() -> None:
+async def test_a_blocked_loop_evicts_no_member_that_could_not_be_heard() -> None:
     """Heartbeats that come right after the stall find a member, not its ghost (G-09)."""
     settings = {**QUICK, "group.min.session.timeout.ms": "100"}
     async with running_broker(settings) as running, running.connect() as client:

@@ -30,7 +30,7 @@ def topic_on_second_disk(running: RunningBroker, names: list[str]) -> str:
 
 @pytest.mark.requirement("TXN-30")
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-async def test_what_is_aborted_is_shown_to_nobody_though_it_could_not_be_noted(code: int) -> None:
+async def test_what_is_aborted_is_not_shown_though_it_could_not_be_noted(code: int) -> None:
     """The partition is gone at once, and makes its list from the markers when it comes back."""
     plan, disk = FaultPlan(), MemoryDisk()
     faulty = FaultyDisk(disk, plan, RealClock())

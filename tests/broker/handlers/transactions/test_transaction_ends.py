@@ -118,7 +118,7 @@ async def test_an_end_that_is_repeated_succeeds_again(client: RawClient, version
 
 
 @pytest.mark.requirement("TXN-42")
-async def test_an_id_that_nobody_has_begun_has_no_mapping(client: RawClient) -> None:
+async def test_an_id_without_a_producer_has_no_mapping(client: RawClient) -> None:
     """The producer starts over with InitProducerId."""
     stranger = Producer(client, "nobody")
     stranger.producer_id, stranger.epoch = 77, 0

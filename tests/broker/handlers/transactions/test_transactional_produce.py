@@ -236,7 +236,7 @@ async def test_a_retry_that_overtakes_the_original_is_recognised() -> None:
         assert (await fetched(client, 0)).high_watermark == 1
 
 
-async def test_a_question_holds_its_connection_and_nobody_else() -> None:
+async def test_a_question_holds_its_connection_and_no_other() -> None:
     """Batches of one connection stay in order, and more pending questions than handlers block no
     other connection."""
     async with (

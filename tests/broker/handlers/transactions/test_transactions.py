@@ -69,7 +69,7 @@ async def producer(client: RawClient) -> Producer:
 
 
 @pytest.mark.requirement("TXN-09")
-async def test_whoever_is_asked_names_the_coordinator_and_the_log_is_made_on_demand() -> None:
+async def test_any_broker_names_the_coordinator_and_the_log_is_created_on_demand() -> None:
     """A producer knows a broker or two, and asks them once (KIP-98)."""
     async with running_broker() as made, made.connect() as connected:
         first = await connected.call(1, FindCoordinatorRequest(key=ID, key_type=1))

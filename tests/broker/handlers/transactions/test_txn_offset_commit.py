@@ -195,7 +195,7 @@ async def test_positions_belong_to_a_group() -> None:
         assert coordinator.asked == []
 
 
-async def test_without_the_groups_coordinator_nobody_is_asked() -> None:
+async def test_without_the_groups_coordinator_no_transaction_coordinator_is_asked() -> None:
     """The producer looks for it again."""
     async with scene() as (_running, client, coordinator):
         assert await offsets_sent(client, 10) is ErrorCode.NOT_COORDINATOR

@@ -253,4 +253,4 @@ async def test_a_recovery_is_one_line_however_many_logs_there_are(
         await house.start()
 
     (told,) = caplog.messages
-    assert told.startswith("/d1 was not closed in order: 4 logs are recovered, ")
+    assert told.startswith("/d1 was not shut down cleanly: recovered 4 logs by reading ")

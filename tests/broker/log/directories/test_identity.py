@@ -13,7 +13,7 @@ from tests.broker.log.house import TOPIC_ID, House, partition
 
 
 @pytest.mark.parametrize("change", ["cluster", "broker"])
-async def test_somebody_elses_directory_refuses_to_start(change: str) -> None:
+async def test_the_directory_of_another_cluster_or_broker_refuses_to_start(change: str) -> None:
     """S-32: its partitions would look like leftovers, and be removed."""
     house = House()
     await (await house.start()).close(1)
@@ -92,7 +92,7 @@ async def test_a_directory_that_cannot_be_read_is_offline_and_the_broker_starts(
         await none.start()
 
 
-async def test_what_nobody_knows_is_left_alone() -> None:
+async def test_unknown_files_are_left_alone() -> None:
     """S-32: strays are reported, never deleted."""
     house = House()
     names = ["lost+found", "snapshots", "a-0." + "0" * 32 + "-stray", "b-1." + "1" * 32 + "-future"]

@@ -50,7 +50,7 @@ def test_a_reader_is_told_of_transactions_that_touch_its_range() -> None:
     assert touching([FIRST, SECOND], 10, 20) == ([], False)
 
 
-def test_whoever_reads_on_does_not_meet_all_that_was_aborted_before() -> None:
+def test_a_later_read_does_not_meet_all_that_was_aborted_before() -> None:
     """A segment may know of a hundred thousand, and its last reader comes many times."""
 
     class Seen(list[AbortedTransaction]):

@@ -168,4 +168,4 @@ def test_a_group_without_a_story_is_not_called_unknown(broker: str, ottla: Ottla
 
     assert told.status == 1
     assert is_one_sentence(told.errors)
-    assert "'ottla groups describe silent' shows where it stands" in told.errors
+    assert "'ottla groups describe silent' shows its committed offsets" in told.errors

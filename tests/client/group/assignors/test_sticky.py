@@ -179,7 +179,7 @@ HISTORIES = st.lists(WANTED, min_size=1, max_size=5)
 
 
 @given(HISTORIES, COUNTS)
-def test_nobody_is_given_what_another_still_claims(
+def test_no_member_is_given_what_another_still_claims(
     history: list[dict[str, list[str]]], counts: dict[str, int]
 ) -> None:
     """Members come, go, return with what they once had, and change their minds."""

@@ -166,7 +166,7 @@ def test_a_second_signal_ends_at_once(
     release.set()
 
 
-def test_a_failure_that_nobody_expects_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_failure_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unexpected failure is our bug, and its stack says where."""
     monkeypatch.setattr(running, "open_session", lambda *_: 1 // 0)
 

@@ -201,7 +201,7 @@ def test_a_topic_that_was_made_anew_is_not_the_one_that_was_loaded(lake: Lake) -
         await_topic(admin, lake.topic)
     lake.fill(range(20, 40))
 
-    with pytest.raises(JobRefused, match="was deleted and made anew since it was loaded"):
+    with pytest.raises(JobRefused, match="was deleted and created again since it was loaded"):
         lake.load()
     assert lake.values() == list(range(4))
 

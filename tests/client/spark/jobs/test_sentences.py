@@ -53,7 +53,7 @@ def test_without_java_the_sentence_says_which() -> None:
     """Spark's own speaks of a gateway."""
     error = PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
-    assert sentence_of(error).startswith("Spark could not start Java: have Java 17 or 21")
+    assert sentence_of(error).startswith("Spark could not start Java: install Java 17 or 21")
 
 
 @pytest.mark.parametrize(

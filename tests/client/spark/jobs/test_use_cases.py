@@ -63,7 +63,7 @@ def test_pages_are_ranked_by_their_views(
     ]
 
 
-def test_whoever_is_too_fast_is_found(
+def test_a_member_that_is_too_fast_is_found(
     spark: SparkSession, broker: str, new_topic: Callable[..., str]
 ) -> None:
     """By views in a minute, or by different pages; the same views over an hour are a reader."""

@@ -49,7 +49,7 @@ def test_an_id_that_is_not_used_is_forgotten_with_its_group() -> None:
     assert scene.log == []
 
 
-def test_a_member_of_no_group_must_join_as_somebody_new() -> None:
+def test_a_member_of_no_group_must_join_as_a_new_one() -> None:
     """UNKNOWN_MEMBER_ID makes a client drop its id; any other code would make it retry for ever."""
     told = Scene().answer(join_request(Wish(member_id="x")))
 

@@ -23,7 +23,7 @@ from tests.coordinator.group.classic.scene import (
 TWO = GroupSettings(initial_rebalance_delay_ms=DELAY_MS, max_size=2)
 
 
-def test_a_full_group_takes_nobody() -> None:
+def test_a_full_group_takes_no_more_members() -> None:
     """The new member gets an error, without a rebalance for the others."""
     scene = Scene(TWO)
     scene.stable(Wish(), Wish())

@@ -203,7 +203,7 @@ def test_before_version_3_one_leaves(member_id: str, error: ErrorCode) -> None:
     assert (left.error_code, left.members) == (error, [])
 
 
-def test_nobody_leaves_a_group_that_is_not_there() -> None:
+def test_no_member_leaves_a_group_that_is_not_there() -> None:
     """Each of them hears it."""
     scene = Scene()
     many = LeaveGroupRequest("other", members=[MemberIdentity("x")])
@@ -229,7 +229,7 @@ def test_a_parked_member_that_is_removed_hears_it() -> None:
     assert scene.heartbeat(leader) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_an_id_that_goes_back_disturbs_nobody() -> None:
+def test_an_id_that_goes_back_disturbs_no_member() -> None:
     """Only members have partitions."""
     scene = Scene()
     (member,) = scene.stable(Wish())
@@ -288,7 +288,7 @@ def test_only_members_of_the_generation_commit(
     assert judged == error
 
 
-def test_between_join_and_sync_nobody_commits() -> None:
+def test_between_join_and_sync_no_member_commits() -> None:
     """The partitions are being handed out; a transaction's commit is judged by its producer."""
     scene = Scene()
     (member,) = scene.form(Wish())

@@ -188,7 +188,7 @@ class ClassicModel(RuleBasedStateMachine):
             self._behave(self.clients[number])
 
     @rule(duration_ms=st.sampled_from((0, 3_000, 6_000)))
-    def everybody_acts(self, duration_ms: int) -> None:
+    def all_members_act(self, duration_ms: int) -> None:
         """Most of the time all is well; only then is there something to spoil."""
         for client in self.clients:
             self._behave(client)
@@ -319,10 +319,10 @@ class ClassicModel(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if len(self.scene.asked) % 2:
-            self._everybody_behaves()
-        self._everybody_is_silent()
+            self._all_behave()
+        self._all_are_silent()
 
-    def _everybody_is_silent(self) -> None:
+    def _all_are_silent(self) -> None:
         """All members stop sending: in the end the group is empty and no request waits."""
         self.scene.holds_appends = False
         self.scene.commit_all()
@@ -331,7 +331,7 @@ class ClassicModel(RuleBasedStateMachine):
         assert self.scene.answers.keys() == self.scene.asked
         assert all(group_id == "" for group_id, _ in self.scene.scope.deadlines._turns)
 
-    def _everybody_behaves(self) -> None:
+    def _all_behave(self) -> None:
         """As many clients as there is place do what they are told: they end in one generation."""
         self.scene.holds_appends = False
         self.scene.commit_all()

@@ -18,7 +18,7 @@ from tests.coordinator.group.classic.scene import (
 )
 
 
-def test_everybody_gets_its_part() -> None:
+def test_every_member_gets_its_part() -> None:
     """The leader assigns, the coordinator only passes on."""
     scene = Scene()
     joined = scene.form(Wish(), Wish())

@@ -73,7 +73,7 @@ def test_every_partition_with_a_subscriber_has_exactly_one_owner(
 
 
 @given(task=tasks(), name=st.sampled_from(sorted(ASSIGNORS)))
-def test_nobody_gets_a_topic_without_having_subscribed(task: AssignmentTask, name: str) -> None:
+def test_no_member_gets_a_topic_without_having_subscribed(task: AssignmentTask, name: str) -> None:
     """A consumer would refuse records of a topic it did not ask for."""
     found = ASSIGNORS[name](task)
 

@@ -51,7 +51,7 @@ def test_refused_append_refuses_the_answer_and_asks_for_a_reload() -> None:
     assert site.scope.must_reload
 
 
-def test_whoever_has_waited_too_long_is_told_to_come_again() -> None:
+def test_a_member_that_has_waited_too_long_is_told_to_come_again() -> None:
     """The outcome is open, so it is neither a success nor a loss."""
     site = Site()
     site.is_committing = False
@@ -67,7 +67,7 @@ def test_whoever_has_waited_too_long_is_told_to_come_again() -> None:
     assert not site.scope.must_reload
 
 
-def test_unloading_answers_everybody_once() -> None:
+def test_unloading_answers_each_caller_once() -> None:
     """A client that is never answered waits for its request timeout."""
     site = Site()
     site.is_committing = False
@@ -169,7 +169,7 @@ def test_a_description_of_what_was_lost_is_an_error() -> None:
     assert [one.error_code for one in shown] == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_whoever_comes_when_the_waiting_time_is_over_is_told_at_once() -> None:
+def test_a_member_that_comes_when_the_waiting_time_is_over_is_told_at_once() -> None:
     """The timer has already fired: a late request would wait for as long as a replica is away."""
     site = Site()
     site.is_committing = False

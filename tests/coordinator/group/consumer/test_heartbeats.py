@@ -266,7 +266,7 @@ def test_commit_and_fetch_are_checked_against_the_member_epoch() -> None:
     assert group.check_fetch("", -2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_anybody_may_commit_for_a_group_without_members() -> None:
+def test_any_client_may_commit_for_a_group_without_members() -> None:
     """Tools reset offsets of stopped groups this way."""
     site = settled()
     site.ask(beat("a", -1))
@@ -304,7 +304,7 @@ def test_commit_shows_life() -> None:
     assert list(site.group.state.members) == ["a"]
 
 
-def test_full_group_turns_newcomers_away_and_nobody_else() -> None:
+def test_full_group_turns_newcomers_away_and_no_members() -> None:
     """group.consumer.max.size bounds what a heartbeat storm may cost."""
     site = Site(settings=GroupSettings(consumer_max_size=1))
     site.ask(join("a"))

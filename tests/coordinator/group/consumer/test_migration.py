@@ -212,7 +212,7 @@ def test_empty_groups_are_simply_replaced() -> None:
 
 
 @pytest.mark.parametrize("is_back", [False, True])
-def test_whoever_takes_over_finds_the_group_of_the_kind_it_is(is_back: bool) -> None:
+def test_the_next_coordinator_finds_the_group_of_the_kind_it_is(is_back: bool) -> None:
     """One batch holds the end of the one and the beginning of the other group."""
     shard, old = migrated()
     if is_back:

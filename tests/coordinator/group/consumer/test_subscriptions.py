@@ -93,7 +93,7 @@ def test_expression_and_names_add_up() -> None:
     assert told(site.ask(join("a", "u", regex="t"))) == {"t": [0], "u": [0]}
 
 
-def test_expression_that_nobody_uses_is_forgotten() -> None:
+def test_unused_expression_is_forgotten() -> None:
     """Each is matched with every topic at every change of metadata."""
     site = Site({"t": 1, "u": 1})
     site.ask(join("a", regex="t"))

@@ -98,7 +98,7 @@ def test_a_member_lives_on_while_its_topics_are_too_many() -> None:
     assert told(shard.consumer(beat("m", 1))) == {"t": [0, 1, 2, 3, 4, 5]}
 
 
-def test_nobody_is_kept_from_leaving_by_an_expression_that_matches_too_much() -> None:
+def test_no_member_is_kept_from_leaving_by_an_expression_that_matches_too_much() -> None:
     """Whom the group cannot let go holds its partitions for ever."""
     shard = Shard()
     shard.consumer(join("a", regex="t.*"))

@@ -229,7 +229,7 @@ class Commits(RuleBasedStateMachine):
             assert (self.scene.offset(partition, is_stable=True) == UNSTABLE) == is_unstable
 
     @invariant()
-    def nobody_is_answered_before_the_outcome(self) -> None:
+    def no_caller_is_answered_before_the_outcome(self) -> None:
         waiting = {entry.ticket for entry in self.entries if not entry.is_committed}
         for ticket in waiting - {None}:
             answer = self.scene.answers.get(ticket)  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def test_each_of_many_groups_has_its_own_answer(version: int) -> None:
     assert decode(OffsetFetchResponse, version, encode(response, version)) == response
 
 
-def test_a_group_that_nobody_knows_has_committed_nothing() -> None:
+def test_an_unknown_group_has_committed_nothing() -> None:
     """To consumers this is the usual first answer, not an error."""
     scene = Scene()
 
