@@ -1,7 +1,7 @@
-"""What a mark on a controller's queue comes to: the path is read again, as one event or more.
+"""Handles a mark on the controller's queue: reads the path again, as one or more events.
 
-An event is given as the function that reads it wherever a decision upon it may be refused because
-it was outdated: then it is read once more.
+An event is passed as the function that reads it if a decision on it may be refused because
+it is outdated: the controller then reads it again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CONFIGS = f"{paths.CONFIG}/"
 
 
 class MetadataRescan:
-    """One controllership's; ``image`` gives what it knows at that moment."""
+    """Owned by one controllership; ``image`` returns its current image."""
 
     def __init__(self, reader: StoreReader, image: Callable[[], MetadataImage]) -> None:
         self._reader = reader
@@ -44,7 +44,7 @@ class MetadataRescan:
         self._rooms_read: Mapping[int, RoomReport] = {}
 
     async def of(self, path: str) -> Sequence[Wanted]:
-        """What to perform, in this order. Raises StoreError."""
+        """Return the events to perform, in this order. Raises StoreError."""
         reader = self._reader
         if path == paths.TOPICS:
             return [lambda: reader.topics(self._topics)]
@@ -75,7 +75,7 @@ class MetadataRescan:
         return [self._brokers] if path.startswith(paths.BROKER_IDS) else []
 
     def of_slice(self, names: list[str]) -> Sequence[Wanted]:
-        """Those topics with all their states, as if all of it had been announced (C-07)."""
+        """Read these topics with all their states, as if all had been announced (C-07)."""
 
         async def states() -> Event:
             topics = self._topics
@@ -91,11 +91,11 @@ class MetadataRescan:
         return [lambda: self._read_topics(names), states]
 
     async def states(self, items: Sequence[TopicPartition]) -> Event:
-        """The partitions' states as they are now."""
+        """Read the current states of the partitions."""
         return StatesRead(await self._reader.states(items, self._image()))
 
     async def deletion(self, topics: Sequence[tuple[str, Uuid]]) -> Event:
-        """What deleting these topics comes to."""
+        """Read what has to be deleted with these topics."""
         deletions = [await self._reader.deletion_of(name, topic_id) for name, topic_id in topics]
         return DeleteTopics(tuple(deletions))
 
@@ -114,7 +114,7 @@ class MetadataRescan:
         return [lambda: self.deletion(known)] if known else []
 
     async def _rooms(self) -> Sequence[Wanted]:
-        """A broker whose room has changed is asked again for what it could not serve."""
+        """A broker with changed free space is asked again for what it could not serve."""
         reports, before = await self._reader.full_disks(), self._rooms_read
         self._rooms_read = reports
         others = sorted(one for one in before if before[one] != reports.get(one))

@@ -1,4 +1,4 @@
-"""What a broker's answers to LeaderAndIsr and StopReplica say of its replicas."""
+"""Evaluates a broker's responses to LeaderAndIsr and StopReplica."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RoleAnswers(NamedTuple):
 def role_answers(
     node_id: int, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
 ) -> RoleAnswers:
-    """The answer, in the names that the request had."""
+    """Read the response, with the topic names of the request."""
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
     served: list[TopicPartition] = []
     failed: list[TopicPartition] = []
@@ -48,7 +48,7 @@ def role_answers(
 
 
 def deleted_topics(request: StopReplicaRequest, response: StopReplicaResponse) -> tuple[Uuid, ...]:
-    """The deleted topics of which nothing is left on the broker that answered."""
+    """Return the deleted topics without remaining replicas on the broker that answered."""
     if response.error_code != ErrorCode.NONE:
         return ()
     failed = {

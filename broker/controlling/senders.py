@@ -1,9 +1,9 @@
-"""The controller's requests on their way to the brokers: one queue and one sender per broker.
+"""Sends the controller's requests to the brokers: one queue and one sender per broker.
 
-Bound to one controllership and, each sender, to one generation of its broker: nothing of a
-resigned controller leaves any more (C-04), nothing meant for a broker's earlier life is repeated.
+The senders belong to one controllership, and each one to one generation of its broker: nothing of a
+resigned controller is sent (C-04), and requests for an earlier process of a broker are dropped.
 
-A broker whose process seems to be gone is reported (read ``suspicion.py``).
+A broker whose process seems to have ended is reported (see ``suspicion.py``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LASTING = 10
 
 
 class Reports(NamedTuple):
-    """Where senders tell what they see; brokers by id and, where they may be gone, generation."""
+    """Callbacks for what senders observe; brokers by id and, if they may be dead, generation."""
 
     on_answer: Callable[[int, AnyControlRequest, ControlResponse], object]
     on_suspected: Callable[[int, int], object]
@@ -48,7 +48,7 @@ class _Sender:
     def __init__(self, node_id: int, generation: int) -> None:
         self.node_id = node_id
         self.generation = generation
-        # None asks only whether the broker is there; a future, to be told when its turn comes.
+        # None only checks that the broker answers; a future is completed when its turn comes.
         self.queue: asyncio.Queue[AnyControlRequest | asyncio.Future[None] | None] = asyncio.Queue()
         self.task: asyncio.Task[None] | None = None
         self.has_answered = False
@@ -103,7 +103,7 @@ class Senders:
             sender.queue.put_nowait(message.request)
 
     def told(self) -> list[asyncio.Future[None]]:
-        """For each broker that answers a future: done when it has answered all that was queued."""
+        """Return a future for each live broker: done when it has answered all queued requests."""
         found = []
         for _node_id, sender in sorted(self._senders.items()):
             if sender.has_answered and not sender.suspicion.is_lost and not sender.is_suspected:
@@ -113,7 +113,7 @@ class Senders:
         return found
 
     def keep_only(self, live: Collection[int]) -> None:
-        """Stop sending to brokers that are gone."""
+        """Stop sending to brokers that have left."""
         for node_id in sorted(self._senders.keys() - set(live)):
             self._close(node_id)
 
@@ -159,15 +159,15 @@ class Senders:
             self._reports.on_answer(sender.node_id, request, response)
 
     async def _repeated(self, sender: _Sender, attempt: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Until it succeeds: repeating is safe, giving up would leave a broker behind."""
+        """Retry until it succeeds: repeating is safe, giving up would leave a broker outdated."""
         while True:
             try:
                 answer = await attempt()
             except (OSError, KafkaError, ClientError) as error:
-                # Also another process that has the address of a broker that is gone, and speaks
+                # Perhaps another process now has the address of a dead broker, and serves
                 # other APIs: that is no reason for this broker to stop.
-                # One that stops or starts is no news, and what lasts is told once: it is tried
-                # ten times a second for as long as it is registered.
+                # A stopping or starting broker is normal, and a lasting failure is logged once: the
+                # sender retries ten times a second while the broker is registered.
                 sender.failure_count += 1
                 lasts = sender.failure_count == _LASTING and not sender.is_suspected
                 level = logging.WARNING if lasts else logging.DEBUG

@@ -1,6 +1,6 @@
-"""The log of state changes: brokers, topics and elections, one line for what happened at once.
+"""The log of state changes: brokers, topics and elections, one line for simultaneous changes.
 
-When it is turned up, every replica's states.
+At debug level it also logs the states of each replica.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StateLog:
         self._changes = StateChanges(image) if wanted else None
 
     def take(self, before: MetadataImage, write: Write) -> None:
-        """The write was done upon that image."""
+        """Log a write that changed that image."""
         for sentence in _events(before, write.changes):
             logger.info("%s", sentence)
         leaderless = _without_leader(before, write.changes)
@@ -76,7 +76,7 @@ class StateLog:
 
 
 def _events(before: MetadataImage, changes: Sequence[Change]) -> Iterator[str]:
-    """A sentence for each broker and topic, and one for all elections."""
+    """Yield a sentence for each broker and topic, and one for all elections."""
     elected: Counter[int] = Counter()
     for change in changes:
         match change:

@@ -1,4 +1,4 @@
-"""The store as a controller reads it, with a watch on everything it reads.
+"""Reads the store for a controller, with a watch on everything that it reads.
 
 Each method arms its watches in the very reads it makes, so that nothing can change unseen between
 the reading and the watching (C-07, C-13).
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.controller")
 
-# Whose settings have a say in what a controller decides.
+# Entities whose settings affect a controller's decisions.
 CONFIGURED_TYPES = ("topics", "brokers")
 _DIRECTORIES_PER_GROUP = 500
 _NONE: Mapping[str, TopicImage] = MappingProxyType({})
@@ -65,8 +65,8 @@ class StoreReader:
     async def read(self, cluster_id: str, identity: ControllerEpoch) -> StoredCluster:
         """Everything. Raises StoreError.
 
-        What is announced meanwhile is heard: watches are set first, and announcements of what is
-        about to be read are taken away before it is (C-13)."""
+        Nothing announced meanwhile is missed: watches are set first, and announcements of what is
+        about to be read are removed before the read (C-13)."""
         await self.session.exists(paths.REASSIGN_PARTITIONS, self.watch)
         await self.session.exists(paths.PREFERRED_ELECTION, self.watch)
         await self.session.children(paths.LOG_DIR_EVENTS, self.watch)
@@ -112,7 +112,7 @@ class StoreReader:
         return registration_of(node_id, payload, node.stat.czxid)
 
     async def topics(self, known: Mapping[str, TopicImage] = _NONE) -> TopicsRead:
-        """All names, and the topics that are not watched yet: those that were made since."""
+        """Return all names, and the topics that are not watched yet: those created since."""
         names = await self.session.children(paths.TOPICS, self.watch)
         return await self.read_topics(names, sorted(set(names) - self.watched), known)
 
@@ -122,7 +122,7 @@ class StoreReader:
         wanted: Sequence[str],
         known: Mapping[str, TopicImage] = _NONE,
     ) -> TopicsRead:
-        """Those topics as they are now; one that is gone meanwhile is not among them.
+        """Read these topics; topics that were deleted meanwhile are omitted.
 
         States of known partitions are not read again: their changes are announced."""
         present, without_id = set(names), set()
@@ -177,7 +177,7 @@ class StoreReader:
         )
 
     async def _directories(self, wanted: Sequence[tuple[str, list[int]]]) -> list[TopicPartition]:
-        """Make the partitions' znodes that are missing; return those that were there."""
+        """Create the missing znodes of the partitions; return those that existed."""
         names = [name for name, _ in wanted]
         made: list[Operation] = []
         there: list[TopicPartition] = []
@@ -217,7 +217,7 @@ class StoreReader:
     async def states(
         self, items: Iterable[TopicPartition], image: MetadataImage
     ) -> dict[TopicPartition, PartitionState]:
-        """The states of these partitions as they are now."""
+        """Read the current states of these partitions."""
         asked = list(items)
         found = {}
         for item, read in zip(asked, await pipelined(self._state, asked), strict=True):
@@ -228,19 +228,19 @@ class StoreReader:
         return found
 
     async def deletions(self) -> list[str]:
-        """Topics with a deletion request; none where delete.topic.enable is false."""
+        """Return topics with a deletion request; none if delete.topic.enable is false."""
         if not self.watch_deletions:
             return []
         return await self.session.children(paths.DELETE_TOPICS, self.watch)
 
     async def deletion_of(self, name: str, topic_id: Uuid) -> TopicDeletion:
-        """What deleting the topic comes to in the store."""
+        """Read what has to be deleted in the store with the topic."""
         subtree = tuple(await self._subtree(paths.topic(name)))
         is_marked = await self.session.exists(paths.delete_topic(name)) is not None
         return TopicDeletion(name, subtree, topic_id, is_marked)
 
     async def _subtree(self, path: str) -> list[str]:
-        """The path and all its descendants, children before parents."""
+        """Return the path and all its descendants, children before parents."""
         try:
             names = await self.session.children(path)
         except NoNode:
@@ -249,7 +249,7 @@ class StoreReader:
         return [*(inner for group in below for inner in group), path]
 
     async def config(self, entity: Entity) -> dict[str, str] | None:
-        """The settings in the store; None if there is no entry, not even an empty one."""
+        """Read the settings in the store; None if there is no entry, not even an empty one."""
         try:
             node = await self.session.get(paths.config(*entity))
         except NoNode:
@@ -284,7 +284,7 @@ class StoreReader:
         return tuple(found)
 
     async def full_disks(self) -> dict[int, RoomReport]:
-        """What brokers with full disks say of them."""
+        """Read the reports of brokers with full disks."""
         found = {}
         for name in await self.session.children(paths.FULL_DISKS, self.watch):
             try:
@@ -313,7 +313,7 @@ def _known_states(known: TopicImage | None, topic_id: Uuid) -> dict[int, Partiti
 
 
 def _completed(topic: TopicImage, kept: Mapping[int, PartitionState]) -> TopicImage:
-    """With the states that were known, of the replicas that were read."""
+    """Keep the known states for the replicas that were read."""
     partitions = dict(topic.partitions)
     for index, read in topic.partitions.items():
         if index in kept:
@@ -324,7 +324,7 @@ def _completed(topic: TopicImage, kept: Mapping[int, PartitionState]) -> TopicIm
 
 
 def drawn_id(random: Random) -> Uuid:
-    """An id for a topic."""
+    """Return a new topic id."""
     while True:
         drawn = random.token(16)
         if is_usable_uuid(drawn):

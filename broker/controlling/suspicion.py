@@ -25,7 +25,7 @@ class FailureSign(Enum):
 
 
 def sign_of(error: Exception) -> FailureSign:
-    """What that failure says."""
+    """Return what a failure shows."""
     cause = error.__cause__ if isinstance(error, BrokerUnreachable) else error
     if isinstance(cause, ConnectionRefusedError):
         return FailureSign.REFUSED
@@ -44,7 +44,7 @@ class Suspicion:
         self._refusal_count = 0
 
     def failed(self, sign: FailureSign, *, has_answered: bool = True) -> bool:
-        """Take in why nothing got through; whether the process is dead, as far as one can tell."""
+        """Take in a failure; return whether the process is presumed dead."""
         if sign is not FailureSign.REFUSED:
             self.is_lost = self.is_lost or (has_answered and sign is FailureSign.BROKEN)
             self._refusal_count = 0

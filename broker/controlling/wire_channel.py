@@ -1,4 +1,4 @@
-"""The controller's requests on the wire: to this broker a call, to every other one a request.
+"""Sends the controller's requests: to its own broker by a call, to the others over the wire.
 
 One connection per broker, one request on it at a time (C-11). After any failure the connection is
 given up, so that nothing of an abandoned request can arrive behind what follows.
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ottla.broker.partitions.control import ControlReceiver, ControlRequest, ControlResponse
     from ottla.wire.connection import Connection
 
-# Versions that say all: topic ids, broker epochs, and whether the list is complete.
+# Versions with topic ids, broker epochs, and whether the list is complete.
 _LEADER_AND_ISR = declare(ApiKey.LEADER_AND_ISR, LeaderAndIsrRequest, LeaderAndIsrResponse, 6, 6)
 _STOP_REPLICA = declare(ApiKey.STOP_REPLICA, StopReplicaRequest, StopReplicaResponse, 3, 3)
 _UPDATE_METADATA = declare(
     ApiKey.UPDATE_METADATA, UpdateMetadataRequest, UpdateMetadataResponse, 8, 8
 )
-# A broker that has just registered is in this broker's own image a moment later.
+# A broker that has just registered appears in this broker's image a moment later.
 _LEARN_ADDRESS_MS = 1_000
 
 
@@ -45,7 +45,7 @@ class WireChannel:
         self.on_lost: Callable[[int], object] = lambda _node_id: None
 
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
-        """The broker's answer. Raises KafkaError or ClientError when there is none."""
+        """Return the broker's response. Raises KafkaError or ClientError without one."""
         if node_id == self._peers.node_id:
             return await self._receiver.apply(request)
         connection = await self._connection(node_id)
@@ -82,7 +82,7 @@ class WireChannel:
         return made
 
     def _give_up(self, node_id: int, connection: Connection, reason: str) -> None:
-        """Close it of our own will, which is no sign of the other side's end."""
+        """Close it on purpose, which is no sign that the other broker has died."""
         if self._connections.get(node_id) is connection:
             del self._connections[node_id]
         connection.close(reason)

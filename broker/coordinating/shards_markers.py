@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MarkerShard(Protocol):
-    """The shard, as far as it is needed here."""
+    """What this module needs of a shard."""
 
     @property
     def partition(self) -> PartitionRuntime: ...
@@ -42,7 +42,7 @@ class MarkerShard(Protocol):
 
 
 class _Written(NamedTuple):
-    """``marker`` is None where nothing was written, so that there is nothing to tell of."""
+    """``marker`` is None if nothing was written, so that there is nothing to report."""
 
     marker: TransactionMarker | None
     done: Callable[[ErrorCode], object]
@@ -82,7 +82,7 @@ class ShardMarkers:
         shard.follow(self._last_token, written)
 
     def settled(self, token: Token, error: ErrorCode) -> None:
-        """The append of that token is committed, or will never be known to be."""
+        """The append of that token is committed, or its outcome will stay unknown."""
         marker, done = self._written.pop(token)
         if marker is not None and error is ErrorCode.NONE:
             machine = self._shard.machine
@@ -96,7 +96,7 @@ class ShardMarkers:
         done(ErrorCode.REQUEST_TIMED_OUT)
 
     def fail_all(self) -> None:
-        """The shard has ended, or reads its log again, and these with it."""
+        """The shard has ended, or reads its log again: so do the waiting markers."""
         written, self._written = self._written, {}
         for one in written.values():
             one.done(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -1,4 +1,4 @@
-"""The shards of one coordinator: which of them an id belongs to, and whether it is here.
+"""The shards of one coordinator: to which one an id belongs, and whether it is here.
 
 The coordinator of a group or a transactional id is the leader of partition ``abs(hash(id)) mod n``
 of the internal topic of its kind (GRP-01, TXN-05). This file finds the shard and keeps the set of
@@ -31,7 +31,7 @@ logger = logging.getLogger("ottla.coordinator")
 
 
 class Coordinator(Generic[M]):
-    """Of groups or of transactional ids. ``make_machine`` gives an empty machine."""
+    """For groups or for transactional ids. ``make_machine`` returns an empty machine."""
 
     def __init__(
         self,
@@ -51,16 +51,16 @@ class Coordinator(Generic[M]):
     # ---- roles ----
 
     def trust_clock(self, trusts_wall: Callable[[], bool]) -> None:
-        """Whom to ask whether the wall clock may say that something is old (hazard S-18)."""
+        """Set what tells whether the wall clock can be trusted (hazard S-18)."""
         self._parts.stalls.trusts_wall = trusts_wall
 
     def moment(self) -> Moment:
-        """Now, as the machines are told."""
+        """The current time, as the machines get it."""
         return self._parts.stalls.moment()
 
     def start(self, partitions: Iterable[PartitionRuntime]) -> None:
-        """Begin to load what is led here. The broker serves by now: a million offsets take
-        seconds, in which clients are told that they are being loaded."""
+        """Begin to load the partitions led here. The broker serves by now: a million offsets take
+        seconds, in which clients get COORDINATOR_LOAD_IN_PROGRESS."""
         self._has_started = True
         for partition in partitions:
             self.on_role(partition)
@@ -107,9 +107,9 @@ class Coordinator(Generic[M]):
         caller: RequestOrigin,
         refuse: Callable[[ErrorCode], Any],
     ) -> DeferredAnswer[Any]:
-        """The answer of the id's machine to one request about that id alone.
+        """Return the answer of the id's machine to one request about that id.
 
-        ``refuse`` makes the answer where there is no machine to ask, or none any more."""
+        ``refuse`` makes the answer if there is no machine to ask."""
         later: DeferredAnswer[Any] = DeferredAnswer()
         shard, error = self.find(key)
         if shard is None:
@@ -126,8 +126,8 @@ class Coordinator(Generic[M]):
         refuse: Callable[[ErrorCode], Any],
         owner: OperationOwner | None,
     ) -> DeferredAnswer[Any]:
-        """As ``handle``, and never from a memory that a successor has outrun: for what breaks
-        exactly-once if it is old. ``owner`` is the connection, with which the question goes."""
+        """Like ``handle``, but never from outdated memory: for requests whose old answers break
+        exactly-once. ``owner`` is the connection, with which the question ends."""
         later: DeferredAnswer[Any] = DeferredAnswer()
         shard, error = self.find(key)
         if shard is None:
@@ -140,13 +140,13 @@ class Coordinator(Generic[M]):
         return later
 
     def listing(self, request: Any) -> Iterator[Any]:
-        """What all machines here have, one by one as they list it; None for one that is not asked
-        for, an ``ErrorCode`` for a shard that cannot tell: it is still loading, or is loaded again
+        """Yield what all machines here list, one by one; None for one that is not asked
+        for, an ``ErrorCode`` for a shard that is still loading, or is loaded again
         meanwhile."""
         for shard in self.shards:
             error, machine = shard.check(), shard.machine
             if error is ErrorCode.NOT_COORDINATOR:
-                # On its way to another broker, which will tell of it.
+                # Moving to another broker, which will list it.
                 continue
             if error is not ErrorCode.NONE:
                 yield error
@@ -161,7 +161,7 @@ class Coordinator(Generic[M]):
         return machine.listing(request)
 
     def find(self, key: str) -> tuple[Shard[M] | None, ErrorCode]:
-        """The shard that may be asked about the id, or why there is none."""
+        """Return the shard that may be asked about the id, or why there is none."""
         topic = self._metadata.topic(self.topic)
         if topic is None or not topic.partitions:
             return None, ErrorCode.NOT_COORDINATOR
@@ -172,7 +172,7 @@ class Coordinator(Generic[M]):
         return (shard, error) if error is ErrorCode.NONE else (None, error)
 
     def shard_of(self, partition: PartitionRuntime) -> Shard[M] | None:
-        """The shard that lives on the partition, in whatever state."""
+        """Return the shard of the partition, in any state."""
         shard = self._shards.get(partition.partition.partition)
         return shard if shard is not None and shard.partition is partition else None
 

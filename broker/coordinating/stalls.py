@@ -1,4 +1,4 @@
-"""A clock for those who expire others: it stands still while this process does.
+"""A clock for expiry: it stands still while this process does.
 
 While the event loop is blocked, or the process stopped, heartbeats pile up in socket buffers. When
 it wakes up every deadline has passed, and expiring members first and reading their heartbeats

@@ -2,7 +2,7 @@
 
 Its shards are kept and found as those of every coordinator are (shards_table.py); what happens to a
 transactional id is decided in coordinator/transaction, and nothing else remembers anything of it.
-This file does what its machines want done: draws producer ids, and has markers written.
+This file performs the effects of its machines: it draws producer ids and lets markers be written.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ottla.coordinator.transaction.shard import TransactionShard
     from ottla.protocol.ids import TopicPartition
 
-# Of the largest batch that the internal topic takes, what is not a transactional id's own record.
+# The part of the internal topic's largest batch that is not the record of a transactional id.
 _BATCH_OVERHEAD_BYTES = 1_024
-# Of AddPartitionsToTxn, as other brokers would ask it.
+# The version of AddPartitionsToTxn that brokers use.
 _THIS_BROKER = RequestOrigin("verification", "", 5)
 
 
@@ -61,14 +61,14 @@ def transaction_machines(config: BrokerConfig) -> Callable[[], TransactionMachin
 
 
 def _load_shard() -> type[TransactionShard]:
-    """Called with the first partition that is led, as most brokers never see a transaction."""
+    """Called with the first partition that is led, because most brokers never see a transaction."""
     from ottla.coordinator.transaction.shard import TransactionShard
 
     return TransactionShard
 
 
 class TransactionEffects:
-    """Performs what the machines of transactional ids want (a ``Performer``)."""
+    """Performs the effects of the machines of transactional ids (a ``Performer``)."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class TransactionEffects:
         self._tasks = tasks
 
     def perform(self, shard: Shard[Any], effect: DrawId | WriteMarkers) -> None:
-        """Begin it; the machine hears of the outcome, unless it has been thrown away."""
+        """Begin it; the machine gets the outcome, unless it has been dropped."""
         if isinstance(effect, DrawId):
             drawing = self._draw(shard, shard.machine, effect.token)
             self._tasks.spawn("producer id", drawing)
@@ -90,7 +90,7 @@ class TransactionEffects:
         self.markers.send(shard.machine, shard.leader_epoch, effect, on_end)
 
     def forget(self, machine: Machine) -> None:
-        """Its successor, here or elsewhere, finds in the log which markers are to be written."""
+        """Its successor, here or elsewhere, finds in the log which markers to write."""
         self.markers.forget(machine)
 
     async def _draw(
@@ -100,7 +100,7 @@ class TransactionEffects:
         try:
             producer_id = await self._draw_id()
         except KafkaError:
-            # Whatever keeps the store from giving ids, clients repeat this one.
+            # Whatever the reason that the store gives no ids, clients retry this code.
             error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         shard.report(machine, partial(machine.drawn, token, producer_id, error))
 
@@ -134,7 +134,7 @@ class TransactionCoordinator(Coordinator["TransactionMachine"]):
         self.effects = effects
 
     def add(self, asked: AddToTransaction) -> DeferredAnswer[Added]:
-        """The answer to this broker's own question about partitions of a transaction."""
+        """Return the answer to this broker's own question about partitions of a transaction."""
 
         def refuse(error: ErrorCode) -> Added:
             return Added(dict.fromkeys(asked.partitions, error))
@@ -142,14 +142,14 @@ class TransactionCoordinator(Coordinator["TransactionMachine"]):
         return self.handle_current(asked.transactional_id, asked, _THIS_BROKER, refuse, None)
 
     def _list(self, machine: TransactionMachine, request: Any) -> Iterator[Any]:
-        # How long transactions have been open is asked for, too.
+        # The request also filters by how long transactions have been open.
         now = self.moment()
         return machine.listing(request, now)
 
     def states(self) -> Iterator[str]:
-        """The state of each transactional id here, for metrics."""
+        """Return the state of each transactional id here, for metrics."""
         for listed in self.listing(ListTransactionsRequest()):
-            # Shards that are still being loaded are passed over.
+            # Shards that are still loading are skipped.
             if listed is not None and not isinstance(listed, ErrorCode):
                 yield listed.transaction_state
 

@@ -1,10 +1,10 @@
 """Sends the markers that end transactions to the leaders of their partitions, until all have them.
 
-Per broker there is a queue, and lanes that empty it: a task with a connection of its own each. One
-lane does nearly always; another is opened when something waits behind an answer that takes long,
-say for a replica of one partition, as nothing else has to wait for that. A marker goes wherever
-the metadata says that its partition is led, again and again: only a newer coordinator or producer
-ends that, and partitions that are gone. What a newer producer has refused the owner asks for again.
+There is a queue per broker, and lanes that empty it, each a task with its own connection. One
+lane is nearly always enough; another is opened when markers wait behind a slow response, for
+example for a replica of one partition. A marker goes to the leader that the metadata names, again
+and again, until a newer coordinator or producer ends that, or the partition is deleted. After a
+newer producer the owner asks again.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.coordinator")
 
-# Below 2 the version of the transaction is not said, without which a late marker of one transaction
-# ends the next (hazard T-16).
+# Below 2 requests lack the version of the transaction, without which a late marker of one
+# transaction ends the next (hazard T-16).
 _WRITE_MARKERS = declare(
     ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, WriteTxnMarkersResponse, 2, 2
 )
@@ -56,7 +56,7 @@ SLOW_MS = 100.0
 
 
 class MarkerParts(NamedTuple):
-    """What a sender is made with.
+    """The dependencies of a sender.
 
     ``missing`` asks the metadata store itself which of these partitions do not exist; it raises
     StoreError or KafkaError. ``write_here`` writes markers to partitions that are led here."""
@@ -108,13 +108,13 @@ class MarkerSender:
         markers: WriteMarkers,
         on_end: Callable[[tuple[TopicPartition, ...]], object],
     ) -> None:
-        """Write the markers; ``on_end(refused)`` when nothing is owed any more, unless the owner
-        has been forgotten."""
+        """Write the markers; calls ``on_end(refused)`` when all are written, unless the owner
+        has been removed."""
         self._tell(self._owed.add(Order(owner, coordinator_epoch, markers, on_end)))
         self._go_on()
 
     def forget(self, owner: object) -> None:
-        """Forget the orders of an owner that is no longer a coordinator."""
+        """Drop the orders of an owner that is no longer a coordinator."""
         self._owed.forget(owner)
         self._refused.pop(owner, None)
 
@@ -145,7 +145,7 @@ class MarkerSender:
         self._go_on()
 
     def _go_on(self) -> None:
-        """See to it that whatever is owed will be looked at again."""
+        """Make sure that all owed markers are looked at again."""
         if self._is_closed:
             return
         for node_id in self._owed.destinations:
@@ -231,7 +231,7 @@ class MarkerSender:
                 lane.connection.close("no markers are sent to that broker any more")
 
     async def _deliver(self, node_id: int, lane: _Lane) -> bool:
-        """Whether there was an answer, or nothing to be sent."""
+        """Whether there was a response, or nothing to send."""
         parcel: Parcel | None = None
         response: WriteTxnMarkersResponse | None = None
         try:
@@ -240,7 +240,7 @@ class MarkerSender:
                 connection = lane.connection = await self._parts.peers.connect(
                     node_id, purpose="markers", request_timeout_ms=REQUEST_TIMEOUT_MS
                 )
-            # Not before: until it leaves, a marker follows its leader, and its coordinator's end.
+            # Not earlier: until it is sent, a marker follows its leader and coordinator.
             parcel = self._owed.take(node_id)
             if parcel is not None:
                 response = await connection.send(_WRITE_MARKERS, request_of(parcel))
@@ -250,13 +250,13 @@ class MarkerSender:
             return False
         finally:
             if parcel is not None:
-                # Also when this lane ends: what it had goes elsewhere.
+                # Also when this lane ends: another lane sends its markers.
                 self._take_in(parcel, response)
         return True
 
     def _give_up(self, node_id: int, lane: _Lane, error: Exception) -> None:
         if lane.connection is not None:
-            # Nothing of what was given up may arrive behind what follows.
+            # An abandoned request must not arrive after the next one.
             lane.connection.close("a request was given up")
             lane.connection = None
         if self._last_error.get(node_id) != str(error):
@@ -271,7 +271,7 @@ class MarkerSender:
                 try:
                     answer = self._parts.write_here(request_of(parcel))
                 except Exception as error:
-                    # As over the wire: a bug costs this request, and is met again by the next one.
+                    # As over the wire: a bug fails this request only.
                     logger.error("markers were not written here", exc_info=error)
                     self._take_in(parcel, None)
                 else:
@@ -297,7 +297,7 @@ class MarkerSender:
             if not refused:
                 known.pop(transactional_id, None)
             elif known.get(transactional_id) != refused:
-                # They are asked again every second; that nothing has changed is no news.
+                # They are asked every second; an unchanged state is not logged.
                 known[transactional_id] = refused
                 logger.warning(
                     "the transaction of %s does not end in %s: a newer producer epoch was there",

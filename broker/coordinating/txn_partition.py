@@ -1,8 +1,8 @@
-"""Transactions as a partition's leader has to do with them: who may begin one, and how they end.
+"""Transactions on the leader of a partition: which producers may begin one, and how they end.
 
 A marker is written by the coordinator of the transaction, or by an operator who ends a hanging
 one (KIP-664), and acknowledged when every in-sync replica has it. It may come twice,
-late, or from a coordinator that has been replaced: the partition's log knows (hazards T-15, T-16).
+late, or from a coordinator that has been replaced: the partition's log tells (hazards T-15, T-16).
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
         def producer_epoch(self) -> int: ...
 
 
-# request.timeout.ms of brokers among each other; a coordinator comes again.
+# request.timeout.ms between brokers; a coordinator retries.
 COMMIT_TIMEOUT_MS = 30_000.0
 _NONE = ErrorCode.NONE
-# No later question of that producer and epoch will be answered otherwise.
+# Later questions about that producer and epoch get the same answer.
 _FOR_EVER = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -67,7 +67,7 @@ def begin_verification(
     adds: bool = False,
     transactional_id: str = "",
 ) -> Guard | ErrorCode | None:
-    """The guard to ask the coordinator for, None where there is no need, or why it is no use.
+    """Return the guard with which to ask the coordinator, None if not needed, or the refusal.
 
     ``adds``: the question makes the partition part of the transaction (version 2)."""
     leading = partition.replica.leading
@@ -92,7 +92,7 @@ def note_owner(
 
 
 def coordinator_epoch(partition: PartitionRuntime, producer_id: int) -> int:
-    """That of the newest coordinator which has ended a transaction of the producer here, or -1."""
+    """The epoch of the newest coordinator that ended a transaction of the producer here, or -1."""
     state = partition.replica.history.producers.get(producer_id)
     return -1 if state is None else state.coordinator_epoch
 
@@ -100,14 +100,14 @@ def coordinator_epoch(partition: PartitionRuntime, producer_id: int) -> int:
 def conclude(
     partition: PartitionRuntime, producer: Identity, guard: Guard, error: ErrorCode
 ) -> ErrorCode:
-    """Take in what the coordinator has said, and return what is true now; the caller writes in
+    """Take in the coordinator's answer, and return what holds now; the caller appends in
     the same step.
 
     1. A producer ends its transaction and begins the next: a guard is put up, and the coordinator
        is asked, which holds the question until the markers of the last one are written.
     2. Such a marker comes here, and takes the guard away.
-    3. The coordinator says yes. It is true, and yet nothing stands here for it to be true of.
-    So the producer is to come again: nothing is wrong with its transaction."""
+    3. The coordinator says yes, but the guard that it refers to is gone.
+    So the producer has to retry: its transaction is valid."""
     if error is _NONE:
         state = partition.replica.history.producers.get(producer.producer_id)
         if guard.confirm() or (state is not None and is_open(state, producer.producer_epoch)):
@@ -119,7 +119,7 @@ def conclude(
 
 
 class MarkerWriter:
-    """Owned by the server; takes what coordinators send, over the wire or from this broker."""
+    """Owned by the server; takes markers of coordinators, over the wire or from this broker."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class MarkerWriter:
         self._clock = clock
 
     def write(self, request: WriteTxnMarkersRequest) -> DeferredAnswer[WriteTxnMarkersResponse]:
-        """Write all of them now; the answer comes when the fate of each is known."""
+        """Write all markers now; answers when the outcome of each is known."""
         written = [self._write_marker(marker) for marker in request.markers]
         return gathered(written, lambda results: WriteTxnMarkersResponse(markers=results))
 
@@ -197,7 +197,7 @@ class MarkerWriter:
     def _follow(
         self, partition: PartitionRuntime, next_offset: int, outcome: DeferredAnswer[ErrorCode]
     ) -> None:
-        """Complete with what becomes of an append up to that offset."""
+        """Complete with the outcome of an append up to that offset."""
 
         def give_up(_token: Token) -> None:
             appends.close()

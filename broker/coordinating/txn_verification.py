@@ -1,9 +1,9 @@
 """Asks coordinators whether a transaction is open, and whether partitions are part of it (KIP-890).
 
-Of the coordinator on this broker it is a call; of others one AddPartitionsToTxn request at a time
-goes to each broker, with all questions that came meanwhile; what only asks does not wait for what
-has to be written there. Each question is answered exactly once, within its time: the connection
-that wants to write waits for it.
+The coordinator on this broker is called. To each other broker one AddPartitionsToTxn request at a
+time is sent, with all questions that arrived meanwhile. Requests that only verify do not wait for
+those that add partitions. Each question is answered exactly once, within its timeout: the
+connection of the producer waits for it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ logger = logging.getLogger("ottla.transactions")
 
 Errors = dict[TopicPartition, ErrorCode]
 
-# Well below the time that clients wait for an answer to what they want to write.
+# Well below the time that producers wait for a response.
 ASK_TIMEOUT_MS = 5_000.0
-# While the transaction before is being ended, which takes but a moment: Kafka's
+# While the previous transaction is being completed, which takes a moment: Kafka's
 # add.partitions.to.txn.retry.backoff.ms and .max.ms.
 _BACKOFF_MS = 20.0
 _BACKOFF_MS_MAX = 100.0
@@ -79,7 +79,7 @@ class Verification:
         self._tasks = tasks
         # By broker, and whether it is to write something.
         self._ways: dict[tuple[int, bool], _Way] = {}
-        # Questions that had no good answer, for the figures.
+        # Questions that were not confirmed, for metrics.
         self.failure_count = 0
 
     async def ask(
@@ -92,7 +92,7 @@ class Verification:
         adds: bool,
         known_epoch: int = -1,
     ) -> Errors:
-        """The verdict on each partition, in the coordinator's own codes, and
+        """Return the verdict on each partition, with the coordinator's codes, and
         COORDINATOR_NOT_AVAILABLE or NETWORK_EXCEPTION where it could not be asked.
 
         ``adds`` makes them part of the transaction, which then is of version 2. ``known_epoch`` is
@@ -110,7 +110,7 @@ class Verification:
         while True:
             errors = await self._ask(asked, known_epoch)
             is_early = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
-            # To send all records once more costs more than to ask again; but only producers of
+            # Sending all records again costs more than asking again; but only producers of
             # version 2 begin the next transaction before the end of the last has reached all.
             if not (adds and is_early) or self._clock.now_ms() >= give_up_ms:
                 break
@@ -123,7 +123,7 @@ class Verification:
         if node_id < 0:
             return _all(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if epoch < known_epoch:
-            # This broker has not heard of the new one yet, but the partition has.
+            # This broker does not know the new coordinator yet, but the partition does.
             return _all(asked, ErrorCode.NOT_COORDINATOR)
         answer: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
         question = _Question(asked, answer)
@@ -154,7 +154,7 @@ class Verification:
 
 
 class _Way:
-    """To one broker: its connection, and the questions that wait for their turn."""
+    """One broker: its connection, and the questions that wait for their turn."""
 
     def __init__(self, node_id: int, peers: Peers, tasks: Tasks) -> None:
         self._node_id = node_id
@@ -179,7 +179,7 @@ class _Way:
             self._is_sending = False
 
     def _take(self) -> list[_Question]:
-        """Those of different transactional ids, by which the answer tells them apart."""
+        """Take questions of different transactional ids, by which the response tells them apart."""
         batch: dict[str, _Question] = {}
         left = []
         for question in self._waiting:

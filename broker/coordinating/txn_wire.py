@@ -1,4 +1,4 @@
-"""Transaction markers as they go over the wire, and what the answer says of each of them."""
+"""Builds requests with transaction markers, and reads the responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def request_of(parcel: Parcel) -> WriteTxnMarkersRequest:
-    """The parcel as it goes over the wire."""
+    """Build the request for a parcel."""
     markers = []
     for order, partitions in parcel.content:
         topics: dict[str, WritableTxnMarkerTopic] = {}
@@ -39,7 +39,7 @@ def request_of(parcel: Parcel) -> WriteTxnMarkersRequest:
 
 
 def errors_of(response: WriteTxnMarkersResponse) -> dict[tuple[int, TopicPartition], ErrorCode]:
-    """By producer id and partition what an answer says."""
+    """Return the codes of a response by producer id and partition."""
     return {
         (marker.producer_id, TopicPartition(topic.name, one.partition_index)): error_code(
             one.error_code

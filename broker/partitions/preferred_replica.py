@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def nearest_to(
     rack: str, metadata: MetadataCache, node_id: int
 ) -> Callable[[PartitionRuntime, int], int]:
-    """For a consumer in that rack, asked by the broker of that id."""
+    """Return the function that selects a replica for consumers in that rack."""
     brokers = metadata.image.brokers
     own = brokers.get(node_id)
 

@@ -37,11 +37,11 @@ _NONE = ErrorCode.NONE
 _NOT = ReadReason.NOT
 ACKS_ALL = -1
 VALID_ACKS = (ACKS_ALL, 0, 1)
-# From there on an answer says where the leader is.
+# From this version on the response names the leader.
 LEADER_VERSION = 10
-# From there on topics are named by their ids.
+# From this version on topics are named by their ids.
 TOPIC_ID_VERSION = 13
-# The last one also says that an append is in doubt because another broker leads now.
+# The last code also says that the outcome of an append is unknown because the leader changed.
 _MOVED = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -51,13 +51,13 @@ _MOVED = (
 
 @dataclass(slots=True)
 class ProducePart:
-    """One partition of a produce request that may be written, and where its answer goes."""
+    """One partition of a produce request that may be written, and the place of its response."""
 
     partition: PartitionRuntime
     plan: AppendPlan
     answer: PartitionProduceResponse
     record_errors: RecordErrors = ()
-    # Stands where its transaction's coordinator has to be asked before it is written.
+    # Set if the coordinator of its transaction must be asked before the append.
     guard: Guard | None = None
 
     @property
@@ -68,12 +68,12 @@ class ProducePart:
 
     @property
     def needs_look(self) -> bool:
-        """Whether its records must be read before it is written, which only a leader does."""
+        """Whether the records must be read before the append, which only a leader does."""
         return self.plan.look is not _NOT and self.partition.replica.is_leader
 
     @property
     def is_unread(self) -> bool:
-        """Whether they would have had to be read, and were not."""
+        """Whether the records should have been read and were not."""
         return self.plan.look is not _NOT
 
     @staticmethod
@@ -87,7 +87,7 @@ class ProducePart:
         return ProducePart(partition, plan, answer)
 
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:
-        """It is not to be written, for a reason that the partition does not know of."""
+        """Refuse it, for a reason that the partition does not know."""
         is_told = message is not None
         if self.plan.batch is not None:
             self.partition.refusals.note(self.plan.batch, error)
@@ -101,7 +101,7 @@ class ProducePart:
             self.plan, self.record_errors = inside
 
     async def look(self, wall_ms: int, offload: Offload) -> None:
-        """Have a worker read the records, and make of them what the topic wants: decompressing
+        """Let a worker read the records and convert them as the topic requires: decompressing
         them here would stop every connection."""
         rules = self.partition.settings.append_rules
         self.plan, self.record_errors = await offload.run(look_at_length, self.plan, rules, wall_ms)
@@ -133,7 +133,7 @@ def append_at_once(
 
 @dataclass(slots=True)
 class PendingProduce:
-    """An append that is not acknowledged yet: what must have happened before it is.
+    """An append that is not acknowledged yet, and what it waits for.
 
     ``error`` is the outcome once it is settled."""
 
@@ -169,8 +169,8 @@ class PendingProduce:
             return True
         if log.home.health.failure is None and log.refusal is None:
             return False
-        # No flush will come any more: the disk has failed, or the log is deleted, or was cut by
-        # another leader's word. The codes for that mean "not stored" to clients.
+        # No flush will follow: the disk has failed, or the log was deleted, or truncated by
+        # another leader. The codes for that mean "not stored" to clients.
         self.fail(ErrorCode.REQUEST_TIMED_OUT)
         return True
 
@@ -187,11 +187,11 @@ def pending_produce(
     required_offset: int,
     leader_epoch: int,
 ) -> PendingProduce | None:
-    """What an append that was just made has to wait for; None if it is acknowledged at once.
+    """Return what a new append has to wait for; None if it is acknowledged at once.
 
-    Starts the flush that it has made due."""
+    Starts the flush that is due after it."""
     if partition.is_open and not partition.log.settings.asks_for_flushes:
-        # Nearly always: only the watermark can be waited for.
+        # The usual case: it can only wait for the watermark.
         if acks != ACKS_ALL or partition.replica.high_watermark >= required_offset:
             return None
         return PendingProduce(partition, required_offset, leader_epoch, True, False)
@@ -207,7 +207,7 @@ def pending_produce(
 
 
 def add_leaders(metadata: MetadataCache, listener: str, response: ProduceResponse) -> None:
-    """Tell the client where to go instead (KIP-951)."""
+    """Name the current leader in the response (KIP-951)."""
     leaders = set()
     for topic in response.responses:
         for part in topic.partition_responses:
@@ -240,8 +240,8 @@ class Flushes:
 
     async def _run(self, partition: PartitionRuntime) -> None:
         try:
-            # Not "while a flush is due": the one that has ended may have left too little for that,
-            # and appends since then were told to wait.
+            # Not "while a flush is due": after the last flush too few records may be left for that,
+            # but appends since then wait for a flush.
             while partition in self._asked:
                 self._asked.discard(partition)
                 await partition.flush()

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 # Many round trips, but less than the request timeout of clients and brokers.
 PROOF_TIMEOUT_MS = 2_000.0
-# The store's next answer raises no event, so the lease is polled while a question waits.
+# The store's next response raises no event, so the lease is polled while a question waits.
 LOOK_MS = 50.0
 
 
 class ReadBarriers:
-    """Owned by the server: coordinators ask here, and what followers fetch is noted in ``proofs``.
+    """Owned by the server: coordinators ask here; ``proofs`` records the fetches of followers.
 
-    A question goes with its connection, its partition's role or its time, whichever ends first."""
+    A question ends with its connection, its partition's role or its timeout, whichever is first."""
 
     def __init__(self, waiting: Purgatory, clock: Clock) -> None:
         self.proofs = LeadershipProofs()
@@ -45,7 +45,7 @@ class ReadBarriers:
         self._awaited: dict[PartitionRuntime, None] = {}
 
     def is_open(self, partition: PartitionRuntime) -> bool:
-        """Whether a question to this partition may be answered in this very step."""
+        """Whether a question to this partition may be answered at once."""
         return partition.has_lease and not self._is_awaited(partition)
 
     def wait(
@@ -54,8 +54,8 @@ class ReadBarriers:
         answer: Callable[[bool], object],
         owner: OperationOwner | None,
     ) -> None:
-        """Call ``answer`` once, now or later: whether the partition, which is led here, is proven
-        to have been led when this was asked. Not at all if the owner goes."""
+        """Call ``answer`` once, now or later, with whether this broker is proven to have led the
+        partition at the time of this call. Does not call it if the owner disconnects."""
         leading = partition.replica.leading
         assert leading is not None, "only a leader has something to prove"
         deadline_ms = self._clock.now_ms() + PROOF_TIMEOUT_MS
@@ -66,7 +66,7 @@ class ReadBarriers:
             question.try_complete()
             return
         leading.greet()
-        # Where they wait for records of this partition.
+        # Requests that wait for records of this partition.
         self._waiting.release(partition.append_key)
         question.waiter = self._waiting.park(
             (partition.proof_key,),
@@ -77,7 +77,7 @@ class ReadBarriers:
             just_asked=True,
         )
         if is_known:
-            # And so is the verdict on those before it, which are asked first.
+            # The questions before it have a verdict as well, because they are asked first.
             self._waiting.release(partition.proof_key)
         self._look_soon(partition)
 
@@ -90,7 +90,7 @@ class ReadBarriers:
         self._awaited[partition] = None
 
     def _look(self) -> None:
-        """Whether a lease is back."""
+        """Check whether a lease has returned."""
         awaited, self._awaited = self._awaited, {}
         for partition in awaited:
             if self._is_awaited(partition):
@@ -100,7 +100,7 @@ class ReadBarriers:
 
 
 class _Question:
-    """One that is asked of a leadership. ``waiter`` is there while it waits."""
+    """A question to one leadership. ``waiter`` is set while it waits."""
 
     __slots__ = (
         "_answer",
@@ -137,17 +137,17 @@ class _Question:
         return leading.is_proven_since(self._number) or partition.has_lease or None
 
     def try_complete(self) -> bool:
-        """Answer it if there is a verdict."""
+        """Answer the question if there is a verdict."""
         found = self.verdict()
         if found is None:
             return False
         if self.waiter is not None:
             key = self._partition.proof_key
             if next(iter(self._waiting.watchers[key])) is not self.waiter:
-                # The lease came back after an earlier one had been looked at: that one first.
+                # The lease returned after an earlier question was checked: answer that one first.
                 self._waiting.release(key)
                 return False
-            # What the answer brings in waits for those behind this one, and for no more.
+            # Requests that follow this answer wait only for the questions that are queued now.
             self.waiter.cancel()
         self._answer(found)
         return True

@@ -1,7 +1,7 @@
 """Reading one partition for one fetch: the position is judged, then whole batches are read.
 
 Both codecs of a fetch take these two steps. Nothing here changes anything or waits: a fetch that
-gets too little parks in reads.py. HOT.
+gets too few bytes is parked in reads.py. HOT.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_partition(
     max_bytes: int,
     at_least_one: bool,
 ) -> PartitionRead:
-    """Whole batches from the wanted offset up to what this reader may see, or an error."""
+    """Read whole batches from the offset up to what this reader may see, or return an error."""
     verdict = judge_position(
         partition,
         wanted.offset,
@@ -64,9 +64,9 @@ def read_at_once(
     read_committed: bool,
     limits: tuple[int, int, int],
 ) -> PartitionRecords | None:
-    """Records for a consumer, if they are there, suffice and are in memory; None otherwise.
+    """Return records for a consumer if there are enough and all are in memory; None otherwise.
 
-    The limits are most and least bytes, and how long to wait for these, in ms."""
+    The limits are the maximum and minimum bytes, and the wait for the minimum in ms."""
     max_bytes, min_bytes, wait_ms = limits
     if max_bytes < 0 or judge_position(partition, offset, leader_epoch) is not GOOD:
         return None
@@ -85,7 +85,7 @@ def judge_position(
     last_fetched_epoch: int = NO_EPOCH,
     require_leader: bool = True,
 ) -> FetchVerdict:
-    """Whether a reader at that offset may read here, and from there."""
+    """Check whether this reader may read here from that offset."""
     if not partition.is_open:
         return _CLOSED
     return partition.replica.judge_fetch(offset, leader_epoch, last_fetched_epoch, require_leader)
@@ -98,14 +98,14 @@ def read_records(
     isolation: FetchIsolation,
     at_least_one: bool,
 ) -> PartitionRecords:
-    """Whole batches from an offset that was judged good, up to what this reader may see."""
+    """Read whole batches from a valid offset up to what this reader may see."""
     replica, log = partition.replica, partition.log
     bound = replica.upper_bound(isolation)
     error, records, is_old, aborted = _NONE, None, False, None
     try:
         found = log.read(offset, max_bytes, bound, at_least_one)
         if isolation is _READ_COMMITTED:
-            # Of what is sent, not of all that is readable: a log may know of millions.
+            # Only those of the records that are sent: a log may have millions of them.
             aborted = log.aborted_transactions(offset, found.next_offset)
         records = found.region
         is_old = found.next_offset <= log.segments[-1].base_offset

@@ -54,7 +54,7 @@ class Reads:
         self._followers = FollowerReads(waiting, ports.clock, proofs)
         self._throttles = throttles
         self.fetch_max_bytes = config.fetch_max_bytes
-        # Set if consumers are sent to the replica in their own rack, and may read there.
+        # Set if consumers may read from the replica in their own rack.
         self.sends_to_racks = config.replica_selector_class is not None
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots)
         self.cold_read_count = 0
@@ -66,7 +66,7 @@ class Reads:
         plan: FetchPlan,
         respond: Callable[[list[PartitionRead]], Response],
     ) -> Response | DeferredAnswer[Response] | Coroutine[Any, Any, Response]:
-        """Answer now, later, or after a read that has to wait for the disk."""
+        """Answer now, later, or after a read from the disk."""
         poll = None
         if plan.is_follower:
             poll = self._followers.begin(plan, self._find, context.peer)
@@ -110,7 +110,7 @@ class Reads:
         return later
 
     def _find(self, wanted: PartitionFetch) -> PartitionRuntime | None:
-        """The partition, if it is here, may be asked for, and is of the topic that is meant."""
+        """Return the partition if it is here, the caller may read it, and its topic is right."""
         if wanted.error_code != ErrorCode.NONE:
             return None
         partition = self._partitions.find(wanted.topic, wanted.partition)
@@ -156,7 +156,7 @@ class Reads:
         max_bytes, at_least_one = budget.allow(wanted.max_bytes)
         is_throttled = plan.is_follower and self._throttles.covers_led(partition, plan.replica_id)
         if is_throttled and self._throttles.leader.hold_ms() > 0:
-            # As if there were nothing yet: the follower asks again.
+            # Like an empty partition: the follower asks again.
             max_bytes, at_least_one = 0, False
         read = read_partition(partition, plan, wanted, max_bytes, at_least_one)
         read.is_throttled = is_throttled
@@ -184,7 +184,7 @@ class Reads:
         return respond(reads)
 
     def _on_unreadable(self, read: PartitionRead, error: OSError) -> None:
-        """The disk has failed under one partition: the others are answered all the same."""
+        """The disk of one partition has failed: answer the others all the same."""
         assert read.records is not None
         path, read.records = read.records.file.path, None
         read.error_code = ErrorCode.KAFKA_STORAGE_ERROR

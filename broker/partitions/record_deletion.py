@@ -1,8 +1,8 @@
 """DeleteRecords beyond the leader's own log: possible next leaders delete them, too (KIP-107).
 
-A follower hears of its leader's log start with the next answer to its fetch, and says its own with
-the fetch after. A leader that answered earlier and died would be followed by one that shows the
-deleted records again (hazard S-19).
+A follower learns its leader's log start with the response to its next fetch, and reports its own
+with the fetch after. A leader that answered earlier and died would be followed by one that shows
+the deleted records again (hazard S-19).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PendingDeletion(NamedTuple):
-    """One partition that has forgotten everything before the answer's low watermark."""
+    """One partition whose records before the low watermark of the response are deleted."""
 
     partition: PartitionRuntime
     answer: DeleteRecordsPartitionResult
@@ -36,7 +36,7 @@ class PendingDeletion(NamedTuple):
         """Whether the outcome is known; an error is put into the response."""
         leading = self.partition.replica.leading
         if leading is None:
-            # The present leader may not have heard of the deletion.
+            # The current leader may not know of the deletion.
             self.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return True
         # In a new epoch every replica has to report its log start again.
@@ -44,13 +44,13 @@ class PendingDeletion(NamedTuple):
         return self.partition.is_open and is_forgotten
 
     def fail(self, error: ErrorCode) -> None:
-        """To be repeated: what was deleted here stays deleted."""
+        """The client has to repeat it: what was deleted here stays deleted."""
         self.answer.error_code = error
         self.answer.low_watermark = -1
 
 
 async def delete_before(partition: PartitionRuntime, offset: int) -> int:
-    """Forget what lies before an offset (-1: before the high watermark), durably.
+    """Delete all records before an offset (-1: the high watermark), durably.
 
     Returns the log start offset. Raises KafkaError."""
     error = partition.check_leader_epoch(-1)
@@ -66,11 +66,11 @@ async def delete_before(partition: PartitionRuntime, offset: int) -> int:
 
 
 def refusal_of(partition: PartitionRuntime) -> ErrorCode:
-    """Why no client may delete records of that partition, if so.
+    """Return why clients may not delete records of that partition, None if they may.
 
-    Coordinators live on every record of the internal topics, and readers of a topic that is only
-    compacted count on the newest record of each key. Who does not lead cannot say the latter: it
-    may not have heard of other settings yet."""
+    Coordinators need every record of the internal topics, and readers of a topic that is only
+    compacted rely on the newest record of each key. Only the leader can tell the latter:
+    another broker may not know the current settings yet."""
     if partition.partition.topic in INTERNAL_TOPICS:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     moved = partition.check_leader_epoch(-1)
@@ -93,7 +93,7 @@ def await_deletions(
     for one in pending:
         leading = one.partition.replica.leading
         if leading is not None:
-            # Those who wait for records are told at once.
+            # Answer requests that wait for records at once.
             leading.greet()
             waiting.release(one.partition.append_key)
     await_all(waiting, pending, deadline_ms, finish, owner)

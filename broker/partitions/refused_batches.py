@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.produce")
 
-# What a producer has to be repaired for; other refusals pass, or tell of the broker.
+# Faults of the producer; other refusals are temporary, or concern the broker.
 LOGGED = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -30,7 +30,7 @@ LOGGED = frozenset(
     }
 )
 INTERVAL_MS = 1_000.0
-# Of each error and line. A client id may have 32 KiB, and every request another one.
+# Per error and line. A client id may have 32 KiB and change with each request.
 PARTITIONS_MAX = 1_000
 CLIENTS_MAX = 3
 CLIENT_ID_CHARACTERS_MAX = 60
@@ -56,7 +56,7 @@ class RefusedBatches:
     def note(
         self, partition: TopicPartition, client_id: str | None, error: ErrorCode, reason: str | None
     ) -> None:
-        """A batch for this partition was refused, and nothing of it was stored."""
+        """Note that a batch for this partition was refused and not stored."""
         found = self._by_error.get(error)
         if found is None:
             found = self._by_error[error] = _Refusals(reason or "no reason given", 0, set(), {})
@@ -72,7 +72,7 @@ class RefusedBatches:
             found.has_more_clients = True
 
     def take(self) -> str | None:
-        """One sentence on everything noted since the last call, None if there was nothing."""
+        """Return one sentence on all batches noted since the last call; None without any."""
         if not self._by_error:
             return None
         parts = [_sentence(error, found) for error, found in self._by_error.items()]
@@ -81,7 +81,7 @@ class RefusedBatches:
 
 
 class RefusalLog:
-    """Writes the sentences. The first refusal is told at once, what follows within a second in
+    """Writes the sentences: the first refusal at once, those that follow within a second in
     one line at its end. Owned by the broker."""
 
     def __init__(self, clock: Clock, tasks: Tasks) -> None:
@@ -93,7 +93,7 @@ class RefusalLog:
     def note(
         self, partition: TopicPartition, client_id: str | None, error: ErrorCode, reason: str | None
     ) -> None:
-        """Log a refused batch soon, if its error tells of a faulty producer. Never waits."""
+        """Log a refused batch soon if its error shows a faulty producer. Never waits."""
         if error not in LOGGED:
             return
         self._refused.note(partition, client_id, error, reason)

@@ -17,7 +17,7 @@ class PendingPart(Protocol):
 
     @property
     def keys(self) -> Sequence[Hashable]:
-        """What is released when there may be an outcome."""
+        """The key that is released when there may be an outcome."""
 
     def is_settled(self) -> bool:
         """Whether the outcome is known; an error is put into the response."""
@@ -33,7 +33,7 @@ def await_one(
     finish: Callable[[], object],
     owner: OperationOwner | None,
 ) -> None:
-    """As ``await_all`` for one partition that was found open in this very step. HOT."""
+    """Like ``await_all``, for one partition whose outcome was just found open. HOT."""
 
     def try_complete() -> bool:
         if not pending.is_settled():

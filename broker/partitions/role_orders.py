@@ -1,7 +1,7 @@
-"""What LeaderAndIsr says about one partition, once it is known to make sense.
+"""Validates what a LeaderAndIsr request says about one partition.
 
 Only a controller sends it, but any process that reaches the port can: a contradictory request must
-be refused before a replica applies it, and a name that is no topic's must not become a path.
+be refused before a replica applies it, and an invalid topic name must not become a path.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger("ottla.partitions")
 def leadership_of(
     partition: TopicPartition, state: LeaderAndIsrPartitionState, node_id: int
 ) -> PartitionLeadership:
-    """The role that this broker is to take on. Raises KafkaError(INVALID_REQUEST)."""
+    """Return the role that this broker has to take. Raises KafkaError(INVALID_REQUEST)."""
     fault = _fault_of(partition, state, node_id)
     if fault is not None:
         logger.warning("an order about partition %d of %r: %s", partition[1], partition[0], fault)

@@ -1,8 +1,9 @@
-"""Directories that this broker holds and that a complete image does not give to it.
+"""Partition directories on this broker that a complete image does not assign to it.
 
-What was moved to other brokers is deleted. A topic that the image lacks proves nothing: the
-controller may not have been able to read it, or the metadata store may be an older copy of itself.
-Such directories go only with the record of the topic's deletion, which the controller sends.
+Replicas that were moved to other brokers are deleted. A topic that the image lacks proves nothing:
+the controller may not have been able to read it, or the metadata store may be an older copy of
+itself. Such directories are deleted only with the record of the topic's deletion, which the
+controller sends.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Strays(NamedTuple):
 
 
 def find_strays(logs: Iterable[PartitionLog], image: MetadataImage, node_id: int) -> Strays:
-    """Sort what lies here by what the image says of it."""
+    """Sort the directories by what the image says of them."""
     moved, unknown = [], []
     for log in logs:
         topic = image.topics.get(log.partition.topic)
@@ -47,7 +48,7 @@ def find_strays(logs: Iterable[PartitionLog], image: MetadataImage, node_id: int
 
 
 def may_be_of(log: PartitionLog, topic_id: Uuid) -> bool:
-    """Whether the log is of that topic, as far as can be told; with ``ZERO_UUID`` any is."""
+    """Whether the log belongs to that topic, as far as known; with ``ZERO_UUID`` any does."""
     return topic_id == ZERO_UUID or log.topic_id is None or log.topic_id == topic_id
 
 
@@ -59,13 +60,13 @@ def named(partitions: Sequence[TopicPartition]) -> str:
 
 
 class StrayReports:
-    """Owned by the partitions; tells of the same strays once."""
+    """Owned by the partitions; logs each stray once."""
 
     def __init__(self) -> None:
         self._told: tuple[TopicPartition, ...] = ()
 
     def removed(self, strays: Sequence[TopicPartition]) -> None:
-        """One line for all that a record of deletion has removed."""
+        """Log one line for all directories removed by deletion records."""
         if strays:
             text = (
                 "removed %d partition directories of topics that were deleted without this broker"
@@ -73,7 +74,7 @@ class StrayReports:
             logger.info(f"{text}: %s", len(strays), named(strays))
 
     def tell(self, unknown: tuple[TopicPartition, ...]) -> None:
-        """One warning with what an operator can do about them."""
+        """Log one warning that says what an operator can do about them."""
         if unknown and unknown != self._told:
             logger.warning(
                 "%d partition directories are of topics that this cluster does not have, and no "

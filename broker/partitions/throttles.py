@@ -1,4 +1,4 @@
-"""The throttles of this broker's replication, as they are set now (read ``policy/throttle.py``)."""
+"""The replication throttles of this broker with their current rates (``policy/throttle.py``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RENEW_MS = 1_000.0
 
 
 class Throttle:
-    """One direction. Asked for throttled topics only, so that all others cost nothing."""
+    """One direction. Only asked for throttled topics, so that all others cost nothing."""
 
     def __init__(self, setting: str, sources: Callable[[], ConfigSources], clock: Clock) -> None:
         self._setting = setting
@@ -31,11 +31,11 @@ class Throttle:
         self._renewed_ms: float | None = None
 
     def spend(self, size_bytes: int) -> None:
-        """So much has gone over the wire for a replica that is covered and not in the ISR."""
+        """Count bytes sent or received for a throttled replica that is not in the ISR."""
         self._throttle.spend(size_bytes, self._renew())
 
     def hold_ms(self) -> float:
-        """How long such replicas have to wait now, 0 if they need not."""
+        """Return how long such replicas have to wait now; 0 if not at all."""
         return self._throttle.hold_ms(self._renew())
 
     def _renew(self) -> float:
@@ -49,18 +49,18 @@ class Throttle:
 
 
 class ReplicationThrottles:
-    """Owned by the server: what it sends as a leader, fetches as a follower, and moves between its
-    data directories."""
+    """Owned by the server: for what it sends as leader, fetches as follower and moves between
+    its data directories."""
 
     def __init__(self, node_id: int, sources: Callable[[], ConfigSources], clock: Clock) -> None:
         self._node_id = node_id
         self.leader = Throttle(LEADER_RATE, sources, clock)
         self.follower = Throttle(FOLLOWER_RATE, sources, clock)
-        # What it copies from one data directory to another.
+        # For copies from one data directory to another.
         self.directories = Throttle(DIRECTORIES_RATE, sources, clock)
 
     def covers_led(self, partition: PartitionRuntime, follower: int) -> bool:
-        """Whether what that follower fetches of a partition led here is throttled."""
+        """Whether that follower's fetches of a partition led here are throttled."""
         covered = partition.settings.throttled_leaders
         leading = partition.replica.leading
         return (
@@ -73,9 +73,9 @@ class ReplicationThrottles:
     def hold_followed_ms(
         self, partition: PartitionRuntime, size_bytes: int, *, is_caught_up: bool
     ) -> float:
-        """After a fetch of so many bytes: how long the partition is not to be fetched.
+        """Return for how long not to fetch the partition after a fetch of so many bytes.
 
-        Who has everything that is committed counts as in sync, since it is about to be."""
+        A follower that has all committed records counts as in sync, because it is about to join."""
         covered = partition.settings.throttled_followers
         if (
             covered is None

@@ -1,4 +1,4 @@
-"""What went in and out of the partitions of one topic on this broker, counted since its start."""
+"""Counts the bytes and records of one topic on this broker since its start."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Traffic:
     )
 
     def __init__(self) -> None:
-        # By clients of a partition that is led here; what a follower copies is not among it.
+        # Appended by clients of partitions led here; copies of followers are not included.
         self.appended_bytes = 0
         self.appended_count = 0
-        # From the leader, of a partition that is followed here.
+        # Fetched from leaders by followers on this broker.
         self.copied_bytes = 0
-        # To consumers, and to followers.
+        # Sent to consumers, and to followers.
         self.fetched_bytes = 0
         self.replicated_bytes = 0
         # Records that were converted from and to the formats before record batches.

@@ -13,7 +13,7 @@ LINES_MAX = 500
 class LogTail(logging.Handler):
     """Keeps what is logged in one thread, for as long as it is attached.
 
-    It hears what the program's logging lets through, warnings by default, and changes nothing
+    It receives what the program's logging lets through, warnings by default, and changes nothing
     about that."""
 
     def __init__(self) -> None:

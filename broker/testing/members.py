@@ -1,7 +1,7 @@
 """The brokers of one cluster and the store that they share, on one event loop.
 
-Knows who is alive, paused and cut off from whom, keeps the ports of the dead, and ends the sessions
-of those who are silent for too long. Where the brokers run is the business of their seats.
+Knows which brokers are alive, paused or cut off, keeps the ports of dead ones, and ends the
+sessions of brokers that are silent for too long. Their seats decide where the brokers run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ClusterError(RuntimeError):
-    """What a cluster was asked for makes no sense for it now; carries one sentence."""
+    """A call that the cluster cannot carry out in its present state; one sentence says why."""
 
 
 class ProcessState(Enum):
@@ -92,7 +92,7 @@ class Members:
         make_seat: Callable[[SeatPlan, Store, Notices], Seatlike],
         tell: Callable[[str], object],
     ) -> None:
-        """``tell`` hears in words of what happened without having been asked for."""
+        """``tell`` gets a sentence about each event that no call has caused."""
         self._plans = dict(plans)
         self._make_seat = make_seat
         self._tell = tell
@@ -102,22 +102,22 @@ class Members:
         self._session_timeout_ms = next(iter(plans.values())).config().zookeeper_session_timeout_ms
         self.clock = MovableClock(RealClock())
         self.members = {node_id: ClusterMember(node_id) for node_id in plans}
-        # Told of each broker that has started again: what is wrong around it still is.
+        # Called for each restarted broker, so that lasting faults apply to it again.
         self.on_restarted: Callable[[int], Coroutine[object, object, None]] | None = None
         # Done once, before the first broker is lost to the others.
         self.before_loss: Callable[[], Coroutine[object, object, None]] | None = None
-        # Asked for each fault of a request whether it may strike once more.
+        # Asked for each fault of a request whether it applies once more.
         self.count_hit: Callable[[int], bool] = lambda _number: False
 
     @property
     def seats(self) -> dict[int, Seatlike]:
-        """Of those who are alive, paused or not."""
+        """Ids of the live brokers, paused or not."""
         found = ((one.node_id, one.seat) for one in self.members.values())
         return {node_id: seat for node_id, seat in found if seat is not None}
 
     @property
     def running(self) -> dict[int, Seatlike]:
-        """Of those who are alive and not paused."""
+        """Ids of the live brokers that are not paused."""
         members = self.members
         return {
             node_id: seat
@@ -135,7 +135,7 @@ class Members:
         return seat
 
     def member(self, node_id: int) -> ClusterMember:
-        """That broker, in whatever state. Raises ClusterError."""
+        """Return that broker, in any state. Raises ClusterError."""
         given: object = node_id
         if not isinstance(given, int) or given not in self.members:
             known = ", ".join(map(str, self.members))
@@ -143,7 +143,7 @@ class Members:
         return self.members[node_id]
 
     def date_ms(self, node_id: int) -> int:
-        """What that broker takes for the time of day. Raises ClusterError."""
+        """Return that broker's wall clock time. Raises ClusterError."""
         return self.clock.wall_ms() + self.member(node_id).step_ms
 
     # ---- all of them ----
@@ -169,7 +169,7 @@ class Members:
             raise
 
     async def stop(self) -> None:
-        """End all brokers the clean way, those that are paused or cut off too."""
+        """Stop all brokers cleanly, including paused and cut off ones."""
         for member in self.members.values():
             self._end_silence(member)
         seats = [one.seat for one in self.members.values() if one.seat is not None]
@@ -185,13 +185,13 @@ class Members:
     # ---- one of them ----
 
     async def prepare_for_loss(self) -> None:
-        """Some brokers will be missed: what needs all of them is made now, if it is not there."""
+        """Create now what needs all brokers, before the first one is lost."""
         before_loss, self.before_loss = self.before_loss, None
         if before_loss is not None and len(self.running) == len(self.members):
             await before_loss()
 
     async def kill(self, node_id: int) -> None:
-        """End it without a word; the store notices at once. Raises ClusterError."""
+        """Kill it; the store notices at once. Raises ClusterError."""
         seat = self.seat(node_id, paused_too=True)
         await self.prepare_for_loss()
         member = self.members[node_id]
@@ -216,7 +216,7 @@ class Members:
             await self.on_restarted(node_id)
 
     async def pause(self, node_id: int) -> None:
-        """Hold it as SIGSTOP does; its session ends once it was silent for that session's time."""
+        """Pause it like SIGSTOP; its session ends after the session timeout."""
         seat = self.seat(node_id)
         await self.prepare_for_loss()
         member = self.members[node_id]
@@ -228,7 +228,7 @@ class Members:
         )
 
     async def resume(self, node_id: int) -> None:
-        """Let it go on. Raises ClusterError."""
+        """Resume it. Raises ClusterError."""
         member = self.member(node_id)
         if member.state is not ProcessState.PAUSED:
             raise ClusterError(f"broker {node_id} is not paused")
@@ -245,7 +245,7 @@ class Members:
     # ---- what the seats say ----
 
     def spawn(self, name: str, work: Coroutine[object, object, None]) -> None:
-        """Do it in the background."""
+        """Run it in the background."""
         self._tasks.spawn(name, work)
 
     async def may_hit(self, node_id: int, number: int, what: str) -> bool:
@@ -295,7 +295,7 @@ async def _write_users(store: EmbeddedStore, users: Sequence[FirstUser]) -> None
 
 
 async def all_of(works: Iterable[Coroutine[object, object, object]]) -> None:
-    """Do all at once, and wait for all of them before the first failure is raised."""
+    """Run all concurrently, and wait for all of them before raising the first failure."""
     for outcome in await asyncio.gather(*works, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -1,4 +1,4 @@
-"""A clock that tests can move: forward for everything, or only its date.
+"""A clock that tests can move: forward as a whole, or only its date.
 
 Time passes as on the clock below; ``advance`` adds to both clocks at once, and the timers that are
 due then ring, ``jump`` moves the date alone, as an administrator or NTP does.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ottla.protocol.ports import Clock, Timer
 
-# Cancelled timers are kept until they are due, or until they are most of so many.
+# Cancelled timers are kept until they are due, or until they are the majority of so many.
 PURGE_MIN = 1_024
 
 
@@ -97,13 +97,13 @@ class MovableClock:
             timer.cancel()
 
     def advance(self, ms: float) -> None:
-        """So much time has passed at once. The timers that are due ring in their order."""
+        """Advance the time. Due timers ring in their order."""
         assert ms >= 0
         self._ahead_ms += ms
         self._ring()
 
     def jump(self, ms: int) -> None:
-        """Move the date, either way; nothing that waits for a length of time notices."""
+        """Move the date in either direction; timeouts are not affected."""
         self._step_ms += ms
 
     def hold(self) -> None:
@@ -112,7 +112,7 @@ class MovableClock:
         self._disarm()
 
     def release(self) -> None:
-        """What is overdue rings now."""
+        """Overdue timers ring now."""
         self._is_held = False
         self._ring()
 

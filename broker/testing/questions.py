@@ -1,4 +1,4 @@
-"""What the brokers of a cluster are asked for its tests, until they all say the same."""
+"""Asks the brokers of a cluster on behalf of tests, until all give the same answer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 TOPIC_TIMEOUT_MS = 10_000.0
 ATTEMPTS_MAX = 500
 ATTEMPT_PAUSE_S = 0.01
-# A topic that a client makes by using it is heard of long before that; others are mistyped.
+# A topic created by its first use is known long before that; others are mistyped.
 UNHEARD_ATTEMPTS = 100
 
 
 async def wait_for_topic(members: Members, name: str, partitions: int) -> None:
-    """Until every broker that runs knows a leader of each partition. Raises ClusterError."""
+    """Wait until every running broker knows a leader of each partition. Raises ClusterError."""
     seats = members.running
     answers = await asyncio.gather(
         *(seat.wait_for_topic(name, partitions, TOPIC_TIMEOUT_MS) for seat in seats.values())
@@ -35,7 +35,7 @@ async def wait_for_topic(members: Members, name: str, partitions: int) -> None:
 
 
 async def leader_of(members: Members, topic: str, partition: int) -> int:
-    """Who leads it, once all who run agree on one that is not dead; -1 if there is no leader.
+    """Return the leader once all running brokers agree on a live one; -1 without a leader.
 
     Raises ClusterError, also for a partition that no broker knows."""
     leaders: set[int | None] = set()

@@ -1,4 +1,4 @@
-"""Answers that refuse: a response with one error for everything that was asked for.
+"""Builds refusals: a response with one error for everything in the request.
 
 Built from the schemas alone. Where a response has one part for each part of the request (a topic,
 a partition, a group), the refusal has them too, with the same names; an API whose answers have no
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.protocol.schema import Field
 
 _ERRORS = ("error_code", "partition_error_code")
-# What the list of a response is called in the request, where that differs.
+# Names of the request's lists, where they differ from the response's.
 _LISTS_IN_REQUESTS = {
     "coordinators": ("coordinator_keys",),
     "groups": ("group_ids",),
@@ -37,7 +37,7 @@ _LISTS_IN_REQUESTS = {
     "topic_results": ("topics",),
     "transaction_states": ("transactional_ids",),
 }
-# What a part is known by, and what the request calls that. A request may list no more than this.
+# The key field of a part, and its name in the request, which may list nothing else.
 _NAMES_IN_REQUESTS = {
     "group_id": (),
     "key": (),
@@ -51,12 +51,12 @@ _NAMES_IN_REQUESTS = {
 
 
 def can_be_refused(key: ApiKey) -> bool:
-    """Whether the API's answer has a place for an error."""
+    """Whether the response of the API has a field for an error."""
     return _has_error(response_of(key))
 
 
 def refusal_of(frame: memoryview, error: int) -> Sequence[bytearray]:
-    """The answer to that request, without its length. Raises RemoteProtocolError."""
+    """Build the response to that request, without its length. Raises RemoteProtocolError."""
     header, position = decode_request_header(frame)
     key, version = header.api_key, header.api_version
     request, _end = decoder(request_of(key), version)(frame, position)

@@ -1,4 +1,4 @@
-"""One broker in a process of its own, as its cluster sees it."""
+"""One broker in its own process, as its cluster sees it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STOP_TIMEOUT_S = 15.0
 
 
 class RemoteSeat:
-    """``Seatlike`` in another process. Made for one life of the broker; the next has a new one."""
+    """``Seatlike`` in another process, for one run of the broker; the next run has a new one."""
 
     def __init__(
         self, plan: SeatPlan, store: Store, notices: Notices, log: Callable[[str], object]
@@ -39,7 +39,7 @@ class RemoteSeat:
         self._wire = CallChannel(self._tasks, self._serve, self._take, self._on_closed)
         self._process = ChildProcess()
         self._is_paused = False
-        # Its end was requested, or is known already.
+        # Its end was requested, or was already reported.
         self._is_ending = False
         self._closed = asyncio.Event()
 
@@ -121,7 +121,7 @@ class RemoteSeat:
         return knows
 
     async def _tell(self, name: str, *arguments: object) -> None:
-        """One that is paused does it first of all when it is resumed."""
+        """A paused broker does it first when it is resumed."""
         if self._is_paused:
             self._wire.note(name, *arguments)
         else:

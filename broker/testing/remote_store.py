@@ -1,6 +1,6 @@
-"""A metadata store that is in another process: both ends, over a wire.
+"""A metadata store in another process: both ends of the connection.
 
-The cluster's own process has the store; brokers in processes of their own ask it as they would ask
+The process of the cluster has the store; brokers in their own processes ask it as they would ask
 ZooKeeper, each through a session that ends with its process.
 """
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from ottla.coordinator.store.store import MetadataSession, Store
     from ottla.protocol.ports import Clock
 
-# What one end says to the other.
+# Messages between the two ends.
 CONNECT, ASK, STATE, WATCH = "connect", "ask", "state", "watch"
-# A session is asked whether it is there so often within its timeout.
+# How often a session is checked within its timeout.
 PINGS = 3
 
 
@@ -66,7 +66,7 @@ class StoreHost:
         return await getattr(self._sessions[session_id], what)(**arguments)
 
     def state_of(self, session_id: int) -> SessionState:
-        """What the session is to the store."""
+        """Return the session's state in the store."""
         return self._sessions[session_id].state
 
 
@@ -106,19 +106,19 @@ class RemoteStore:
             raise ConnectionLoss(str(error)) from error
 
     def number_of(self, watch: Watch) -> int:
-        """What the watch is called on the wire."""
+        """Return the number of the watch on the wire."""
         number = self._numbers.setdefault(watch, len(self._watches))
         if number == len(self._watches):
             self._watches.append(watch)
         return number
 
     def on_state(self, session_id: int, state: SessionState) -> None:
-        """The host says what a session has become."""
+        """The host reports the new state of a session."""
         if session_id in self._sessions:
             self._sessions[session_id].on_heard(state)
 
     def on_watch(self, number: int, event: WatchEvent) -> None:
-        """The host says that a watch has fired."""
+        """The host reports that a watch has fired."""
         self._watches[number](event)
 
 
@@ -138,7 +138,7 @@ class RemoteSession:
         return self._heard_ms
 
     def begin(self) -> None:
-        """Ask regularly whether it is there."""
+        """Check regularly that it is there."""
         clock = self._store.clock
         clock.call_at(clock.now_ms() + self.timeout_ms / PINGS, self._ping)
 
@@ -152,7 +152,7 @@ class RemoteSession:
         self._listeners.append(callback)
 
     def on_heard(self, state: SessionState) -> None:
-        """The host has spoken of it."""
+        """The host has reported it."""
         self._heard_ms = self._store.clock.now_ms()
         if state is not self.state:
             self.state = state

@@ -1,6 +1,6 @@
-"""One broker and the seams around it, where everything that goes wrong with it is made.
+"""One broker and the seams around it, which inject its faults.
 
-A ``Seat`` lives on the event loop of its broker; read ``seatlike.py`` first.
+A ``Seat`` belongs to the event loop of its broker; read ``seatlike.py`` first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PatientOffload:
 
 
 class Seat(Answers):
-    """``Seatlike`` in this process. Made for one life of the broker; the next has a new one."""
+    """``Seatlike`` in this process, for one run of the broker; the next run has a new one."""
 
     def __init__(
         self, plan: SeatPlan, make_disk: Callable[[Offload], Disk], store: Store, notices: Notices
@@ -106,7 +106,7 @@ class Seat(Answers):
 
     async def kill(self) -> None:
         self._silence()
-        # The callbacks of its connections find them closed.
+        # Callbacks of its connections then find them closed.
         await asyncio.sleep(0)
         try:
             await self._stop()
@@ -114,7 +114,7 @@ class Seat(Answers):
             logger.debug("broker %d did not stop cleanly: %s", self.node_id, error)
 
     def _silence(self) -> None:
-        """From now on nothing leaves it, and nothing that it does lasts."""
+        """From now on it sends nothing, and nothing that it writes is kept."""
         self._net.kill()
         self._faults.clear()
         self._faults.is_dead = True
@@ -142,7 +142,7 @@ class Seat(Answers):
         self.clock.hold()
 
     async def resume(self) -> None:
-        # First what was heard meanwhile: that its session is over, for one.
+        # First what arrived meanwhile, such as the end of its session.
         self.store.release()
         self.clock.release()
         self._net.pause(paused=False)

@@ -1,7 +1,7 @@
-"""What a cluster and each of its brokers say to each other.
+"""The interface between a cluster and each of its brokers.
 
-The cluster speaks to a broker through the calls of ``Seatlike`` alone: directly (``seat.py``), or,
-when it runs in a process of its own, over a wire.
+The cluster controls a broker only through the calls of ``Seatlike``: directly (``seat.py``), or,
+when the broker has its own process, over a connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BROKER = "broker"
 
 
 class SeatPlan(NamedTuple):
-    """What a broker of a cluster is started with. Ports by listener; 0 is a free one."""
+    """The start parameters of a broker. Ports by listener; 0 is a free one."""
 
     node_id: int
     brokers: int
@@ -61,7 +61,7 @@ class AccessState(NamedTuple):
 
 
 class DiskCondition(NamedTuple):
-    """How the disk of a broker is.
+    """The state of a broker's disk.
 
     ``is_tearing``: the broker dies when half of its next append to a log is written."""
 
@@ -71,23 +71,23 @@ class DiskCondition(NamedTuple):
 
 
 class Notices(Protocol):
-    """What a seat tells its cluster, at any time."""
+    """What a seat reports to its cluster, at any time."""
 
     async def may_hit(self, node_id: int, number: int, what: str) -> bool:
-        """A request has come that a fault is meant for: whether it is to strike once more."""
+        """A request matches a fault: return whether the fault applies once more."""
 
     def on_gone(self, node_id: int, reason: str) -> None:
-        """The broker has ended by itself, or by what was done to its disk."""
+        """The broker has ended by itself, or because of a fault of its disk."""
 
 
 class Seatlike(Protocol):
-    """What can be done to one broker, wherever it runs."""
+    """The operations on one broker, wherever it runs."""
 
     async def start(self) -> dict[str, Address]:
-        """Where it listens, by listener. Raises CannotStart."""
+        """Start it; return its addresses by listener. Raises CannotStart."""
 
     async def stop(self) -> None:
-        """The clean way."""
+        """Stop it cleanly."""
 
     async def kill(self) -> None:
         """End it at once, as kill -9 does: no clean-up, no message."""
@@ -97,7 +97,7 @@ class Seatlike(Protocol):
     async def resume(self) -> None: ...
 
     async def cut(self, targets: Iterable[Address], clients: bool) -> None:
-        """Nothing passes to those brokers, or between this one and clients."""
+        """Cut the connections to those brokers, or between this broker and clients."""
 
     async def set_disk(self, condition: DiskCondition) -> None: ...
 
@@ -106,13 +106,13 @@ class Seatlike(Protocol):
     async def drop_request_fault(self, number: int) -> None: ...
 
     async def move_clock(self, ms: float, step_ms: int) -> None:
-        """So much time has passed at once; and its date moves by that step besides."""
+        """Advance the time, and move the date by that step in addition."""
 
     async def wait_for_brokers(self, node_ids: frozenset[int]) -> None:
-        """Until this broker lists them all. Raises CannotStart."""
+        """Wait until this broker lists them all. Raises CannotStart."""
 
     async def leaders(self, topic: str) -> dict[int, int]:
-        """The leader of each partition, as this broker believes; -1 without a leader."""
+        """Return the leader of each partition that this broker knows; -1 without a leader."""
 
     async def reload_certificates(self) -> None:
         """New connections are made with what the files hold now."""

@@ -1,4 +1,4 @@
-"""What a cluster for tests does as a client of itself: loaded when it is wanted first."""
+"""What a test cluster does as its own client; loaded at the first use."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ async def create_topic(
     counts: tuple[int, int],
     configs: Mapping[str, str],
 ) -> None:
-    """Make a topic with so many partitions and replicas. Raises RequestRefused."""
+    """Create a topic. Raises RequestRefused."""
     async with Admin(bootstrap_servers, security=security) as admin:
         await admin.create_topic(NewTopic(name, *counts, configs=dict(configs)))

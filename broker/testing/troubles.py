@@ -1,4 +1,4 @@
-"""What goes wrong between and around the brokers of a cluster, and the passing of its time."""
+"""Faults of the network, the disks and the requests of a cluster, and its time."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.ports import Address
 
-# In a group of a partition: all clients, wherever they are.
+# In a group of a partition: all clients.
 CLIENTS_GROUP = "clients"
-# Short enough for the brokers to take it for a busy loop and not for a stall, which they forgive.
+# Short enough for the brokers to take it for a busy loop and not for a stall.
 STEP_MS = 400.0
-# So much of a long way goes in such steps: longer than a member may take to come back (5 minutes).
-# What is before that goes in large ones.
+# The last part of a long advance goes in such steps: longer than a rebalance (5 minutes).
+# The part before that goes in large steps.
 EVEN_MS = 360_000.0
 LARGE_STEPS = 200
-# The end of the year 9999, behind which there are no dates to Python.
+# The end of the year 9999, Python's last date.
 DATE_MS_MAX = 253_402_300_799_999
-# What the brokers have between two steps, in turns of the loop, to do what is due and talk of it.
+# Turns of the loop between two steps, in which the brokers do what is due.
 TURNS = 8
 
 
 class Troubles:
-    """Lives as long as the members; what lasts strikes those that start later as well."""
+    """Lives as long as the members; lasting faults also apply to brokers that start later."""
 
     def __init__(self, members: Members) -> None:
         self._members = members
@@ -47,9 +47,9 @@ class Troubles:
     # ---- the network ----
 
     async def partition(self, groups: Sequence[Collection[int | str]]) -> None:
-        """Nothing passes between those groups; a broker in none of them keeps all its connections.
+        """Cut the network between those groups; a broker in none of them keeps all its connections.
 
-        With one group: between it and all others. Raises ClusterError."""
+        A single group is cut off from all others. Raises ClusterError."""
         sets = [frozenset(group) for group in groups]
         every_one: frozenset[int | str] = frozenset({*self._members.members, CLIENTS_GROUP})
         for group in sets:
@@ -66,7 +66,7 @@ class Troubles:
         await self._cut_all()
 
     async def heal(self) -> None:
-        """Everything passes again."""
+        """Remove all cuts."""
         self._groups = []
         await self._cut_all()
 
@@ -90,13 +90,13 @@ class Troubles:
     # ---- disks ----
 
     async def change_disk(self, node_id: int, changes: Mapping[str, Any]) -> None:
-        """Its disk is so until it is mended. Raises ClusterError."""
+        """Set the state of its disk until ``mend``. Raises ClusterError."""
         seat, member = self._members.seat(node_id), self._members.member(node_id)
         member.disk = member.disk._replace(**changes)
         await seat.set_disk(member.disk)
 
     async def mend_disk(self, node_id: int) -> None:
-        """Nothing is wrong with it any more; that of a dead broker can be mended too."""
+        """Remove the faults of its disk; also possible for a dead broker."""
         member = self._members.member(node_id)
         member.disk = DiskCondition()
         if member.seat is not None:
@@ -124,7 +124,7 @@ class Troubles:
         )
 
     async def forget_faults(self) -> None:
-        """No request goes wrong any more."""
+        """Remove the faults of requests."""
         for number in list(self._faults):
             await self._drop(number)
 
@@ -155,7 +155,7 @@ class Troubles:
     # ---- time ----
 
     async def advance(self, ms: float) -> None:
-        """Let so much time pass for the brokers at once, in steps that they can talk between."""
+        """Advance the brokers' time, in steps between which they can communicate."""
         if ms < 0:
             raise ClusterError("time does not go back; jump_clock moves the date")
         if any(self._members.date_ms(one) + ms > DATE_MS_MAX for one in self._members.members):

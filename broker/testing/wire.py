@@ -1,7 +1,7 @@
 """Calls between two processes that trust each other, over one socket, in both directions.
 
-Everything goes by pickle. What is sent arrives in its order; notes are taken at once, calls run
-beside each other. A closed socket ends all calls with ConnectionError.
+Messages are pickled and arrive in order; notes are handled at once, calls run
+concurrently. A closed socket ends all calls with ConnectionError.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CALL, NOTE, DONE, FAILED = range(4)
 
 
 class CallChannel:
-    """One end. ``serve`` answers calls of the other end, ``take`` hears its notes."""
+    """One end. ``serve`` answers calls of the other end, ``take`` receives its notes."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class CallChannel:
         self._is_closed = False
 
     async def open(self, connected: socket.socket) -> None:
-        """Begin; the socket is this object's from now on."""
+        """Begin; the object owns the socket from now on."""
         reader, self._writer = await asyncio.open_connection(sock=connected)
         self._tasks.spawn("wire", self._read(reader))
 
     async def call(self, name: str, *arguments: object) -> Any:
-        """Have it done over there. Raises what that raises, and ConnectionError."""
+        """Call the other end. Raises what the call raises, and ConnectionError."""
         if self._is_closed:
             raise ConnectionError("the other process is gone")
         number = next(self._numbers)
@@ -62,7 +62,7 @@ class CallChannel:
             self._calls.pop(number, None)
 
     def note(self, name: str, *arguments: object) -> None:
-        """Tell it, and expect no answer."""
+        """Send a note, without an answer."""
         if not self._is_closed:
             self._send(NOTE, 0, name, arguments)
 

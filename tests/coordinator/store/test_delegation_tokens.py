@@ -1,4 +1,4 @@
-"""The znodes of delegation tokens are Kafka's, and a bad one lets no one in."""
+"""The znodes of delegation tokens are Kafka's, and a bad one lets no client in."""
 
 from __future__ import annotations
 

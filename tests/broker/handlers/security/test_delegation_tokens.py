@@ -282,7 +282,9 @@ async def test_a_session_is_judged_by_its_last_login() -> None:
 
 
 @pytest.mark.parametrize(("version", "request_"), REQUESTS)
-async def test_on_plaintext_no_one_does_anything_with_tokens(version: int, request_: Any) -> None:
+async def test_on_plaintext_no_client_does_anything_with_tokens(
+    version: int, request_: Any
+) -> None:
     """Also on a broker that has tokens, and without any rules."""
     settings = {"delegation.token.secret.key": SECRET}
     async with running_broker(settings) as running, running.connect() as client:
