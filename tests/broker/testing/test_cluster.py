@@ -116,7 +116,7 @@ def test_settings_reach_the_brokers() -> None:
         (lambda: Cluster(0), "at least one broker"),
         (lambda: Cluster("3"), "at least one broker"),  # type: ignore[arg-type]
         (lambda: Cluster(data_dir=""), "data_dir names no directory"),
-        (lambda: Cluster(settings={"listeners": "x"}), "listeners is the cluster's own business"),
+        (lambda: Cluster(settings={"listeners": "x"}), "listeners is set by the cluster itself"),
         (lambda: Cluster().bootstrap_servers, "not running"),
         (lambda: Cluster().faults, "not running"),
         (lambda: Cluster().leader("t"), "not running"),
@@ -229,4 +229,4 @@ def test_a_forked_child_is_told_that_the_cluster_is_elsewhere() -> None:
         child.kill()
         child.join()
         assert not answers.empty()
-        assert "lives in the process that started it" in answers.get()
+        assert "belongs to the process that started it" in answers.get()

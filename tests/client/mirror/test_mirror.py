@@ -208,7 +208,7 @@ async def test_a_cluster_is_not_copied_into_itself(west: Cluster) -> None:
 async def test_records_do_not_come_home_through_two_mirrors(
     west: Cluster, central: Cluster
 ) -> None:
-    """Active in both places, under one name: without marks each record would go round for ever."""
+    """Active in both places, under one name: marks prevent that records are copied endlessly."""
     for cluster in (west, central):
         cluster.create_topic("both", 1)
     await fill(west.bootstrap_servers, "both", [b"of west"])
@@ -216,7 +216,7 @@ async def test_records_do_not_come_home_through_two_mirrors(
     there = settings(central.bootstrap_servers, source(west, "west", "both"), name="to")
     back = settings(west.bootstrap_servers, source(central, "central", "both"), name="fro")
     await copy_all(Mirror(there, until_end=True))
-    with pytest.raises(MirrorError, match="go round for ever"):
+    with pytest.raises(MirrorError, match="copied back and forth endlessly"):
         await copy_all(Mirror(back, until_end=True))
 
 

@@ -152,7 +152,7 @@ def test_a_setting_that_no_broker_knows_is_kept_and_told(broker: str, ottla: Ott
         (["groups", "seek", "g", "--to-group", "nobody"], 1, "'nobody' has no positions"),
         (["groups", "seek", "g"], 2, "--to"),
         (["consume", "mistaken", "-o", "stored"], 2, "-g GROUP"),
-        (["consume", "mistaken", "-o", "1", "-o", "2"], 2, "one place to begin"),
+        (["consume", "mistaken", "-o", "1", "-o", "2"], 2, "at most one start"),
         (["consume", "mistaken", "-g", "g", "-o", "e@5"], 2, "e@TIME"),
         (["consume", "mistaken", "-g", "g", "-o", "5"], 2, "groups seek"),
         (["consume", "^nothing"], 1, "no topic matches"),

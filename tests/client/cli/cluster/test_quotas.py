@@ -57,7 +57,7 @@ def test_quotas_are_set_shown_and_removed(broker: str, ottla: Ottla) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "part"),
     [
-        (["set", "producer_byte_rate=1"], 2, "of whom"),
+        (["set", "producer_byte_rate=1"], 2, "name the entity"),
         (["set", "--user", "qv", "byte_rate=1"], 2, "producer_byte_rate"),
         (["set", "--user", "qv", "producer_byte_rate=many"], 2, "number"),
         (["set", "--user", "qv", "producer_byte_rate=0"], 2, "greater than 0"),
