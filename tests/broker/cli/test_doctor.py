@@ -122,7 +122,9 @@ def test_a_directory_is_looked_at_and_left_as_it_was(tmp_path: Path) -> None:
     (foreign / "letter.txt").write_text("dear")
 
     assert [one.level for one in check_disk(missing)][:1] == [Level.OK]
-    assert [one.text.endswith("the first start initializes it") for one in check_state(empty)] == [True]
+    assert [one.text.endswith("the first start initializes it") for one in check_state(empty)] == [
+        True
+    ]
     assert [one.level for one in check_state(foreign)] == [Level.PROBLEM]
     assert [one.level for one in check_disk(foreign / "letter.txt")] == [Level.PROBLEM]
     assert sorted(one.name for one in tmp_path.rglob("*")) == ["empty", "foreign", "letter.txt"]
