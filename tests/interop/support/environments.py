@@ -106,6 +106,18 @@ def zookeeper_jars(version: str) -> Path:
 
 
 @cache
+def old_kafka_jars(version: str) -> Path:
+    """The folder with the archives of a Kafka of 0.8 to 0.10: clients and tools."""
+
+    def make(folder: Path) -> None:
+        project = _copied("oldkafka", folder)
+        copy = ("dependency:copy-dependencies", f"-DoutputDirectory={folder / 'jars'}")
+        run("mvn", "-q", "-B", f"-Dkafka.version={version}", *copy, cwd=project)
+
+    return made_once(f"kafka-{version}", PROGRAMS / "oldkafka", make) / "jars"
+
+
+@cache
 def go_program(name: str) -> Path:
     """One of the Go programs, built."""
 

@@ -1,0 +1,1 @@
+"""Clients and files of Kafka before 0.11."""

@@ -1,0 +1,117 @@
+"""Clients of Kafka 0.8 to 0.10: they write, read back and commit, in every codec that they have."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.interop.support.clients import needs
+from tests.interop.support.environments import old_kafka_jars, python_with
+from tests.support.broker_process import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.interop.conftest import Bootstrap
+
+COUNT = 200
+TIMEOUT_S = 120
+LIBRDKAFKA = ["0.8.2.2", "0.9.0.1", "0.10.0.1"]
+KAFKA_PYTHON = ["0.8.0", "0.8.1", "0.8.2", "0.9", "0.10.0", "0.10.1", "0.10.2"]
+CODECS = ["none", "gzip", "snappy", "lz4"]
+# LZ4 of format 0 needs xxHash, which kafka-python computes with another package.
+_PACKAGES = ("kafka-python==2.0.2", "python-snappy", "lz4", "xxhash")
+
+
+def _run(*command: str | Path, given: str | None = None) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=ROOT,
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def _round_trip(python: Path | str, program: str, *arguments: str) -> Any:
+    module = f"tests.interop.programs.python.{program}"
+    return json.loads(_run(python, "-m", module, *arguments, str(COUNT)).splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("version", "codec"),
+    [
+        pytest.param(version, codec, marks=() if codec == "gzip" else pytest.mark.interop)
+        for version in LIBRDKAFKA
+        for codec in CODECS
+        # It writes LZ4 from 0.9 on.
+        if (version, codec) != ("0.8.2.2", "lz4")
+    ],
+)
+def test_librdkafka_falls_back_to_an_older_kafka(
+    broker: Bootstrap, topic: str, version: str, codec: str
+) -> None:
+    """With ``api.version.request`` off, as its users of that time have it in their settings."""
+    found = _round_trip(sys.executable, "old_confluent", broker.address, version, codec, topic)
+
+    assert found == {"same": True, "committed": COUNT // 2}
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(
+    ("version", "codec"),
+    [
+        (version, codec)
+        for version in KAFKA_PYTHON
+        for codec in CODECS
+        if codec != "lz4" or version not in ("0.8.0", "0.8.1")
+    ],
+)
+def test_kafka_python_speaks_to_an_older_kafka(
+    broker: Bootstrap, topic: str, version: str, codec: str
+) -> None:
+    """0.8.0 keeps no positions, 0.8.1 in the metadata store, later ones in the broker."""
+    found = _round_trip(
+        python_with(*_PACKAGES), "old_kafka_python", broker.address, version, codec, topic
+    )
+
+    committed = None if version == "0.8.0" else COUNT // 2
+    assert found == {"same": True, "times": True, "committed": committed}
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("version", ["0.8.2.2", "0.9.0.1", "0.10.2.2"])
+def test_tools_of_an_older_kafka_write_read_and_look_up(
+    broker: Bootstrap, topic: str, version: str, codec: str
+) -> None:
+    """Apache's own: the console producer, the simple consumer, and the offsets of segments."""
+    needs("java", "mvn")
+
+    def tool(name: str, *arguments: str, given: str | None = None) -> str:
+        where = ("--broker-list", broker.address, "--topic", topic)
+        classes = f"{old_kafka_jars(version)}/*"
+        return _run(
+            "java", "-Xmx256m", "-cp", classes, f"kafka.tools.{name}", *where, *arguments,
+            given=given,
+        )  # fmt: skip
+
+    lines = [f"value {n}" for n in range(COUNT)]
+    tool("ConsoleProducer", "--compression-codec", codec, given="\n".join(lines) + "\n")
+    found: list[str] = []
+    for partition in (0, 1):
+        read = tool("SimpleConsumerShell", "--partition", str(partition), "--no-wait-at-logend")
+        found += [line for line in read.splitlines() if line.startswith("value ")]
+    assert sorted(found) == sorted(lines)
+    ends = tool("GetOffsetShell", "--time", "-1").split()
+    assert sum(int(line.rsplit(":", 1)[1]) for line in ends) == COUNT
+    starts = tool("GetOffsetShell", "--time", "-2").split()
+    assert sorted(starts) == [f"{topic}:0:0", f"{topic}:1:0"]
