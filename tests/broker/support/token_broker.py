@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ottla.client.admin import Admin
 from ottla.client.settings.config import ClientConfig
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.protocol.secret import Secret
 from ottla.wire.api import declare
 from ottla.wire.clock import RealClock
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.client.administration.tokens import DelegationToken
     from ottla.protocol.ports import Address
     from ottla.wire.connection import Connection
+    from tests.support.raw_client import RawClient
 
 SECRET = "t0ken-secret"
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -47,6 +51,14 @@ class DatedClock(RealClock):
 
     def wall_ms(self) -> int:
         return self.date_ms
+
+
+async def log_in(client: RawClient, user: str) -> None:
+    """By password, on a connection of frames."""
+    handshake = SaslHandshakeRequest("PLAIN")
+    assert (await client.call(1, handshake)).error_code == ErrorCode.NONE
+    token = SaslAuthenticateRequest(f"\0{user}\0{user}-secret".encode())
+    assert (await client.call(2, token)).error_code == ErrorCode.NONE
 
 
 def by_password(user: str) -> PasswordSasl:

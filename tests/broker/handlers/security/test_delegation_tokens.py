@@ -39,6 +39,7 @@ from tests.broker.support.token_broker import (
     DatedClock,
     admin_with,
     by_password,
+    log_in,
     token_settings,
 )
 from tests.support.sasl_broker import running_broker
@@ -61,13 +62,6 @@ async def a_broker(**more: str) -> AsyncIterator[tuple[RunningBroker, DatedClock
     settings = token_settings(authorizer_class_name="ottla.acl", super_users="User:bob", **more)
     async with running_broker(settings, clock=clock) as running:
         yield running, clock
-
-
-async def log_in(client: RawClient, user: str) -> None:
-    handshake = SaslHandshakeRequest("PLAIN")
-    assert (await client.call(1, handshake)).error_code == ErrorCode.NONE
-    token = SaslAuthenticateRequest(f"\0{user}\0{user}-secret".encode())
-    assert (await client.call(2, token)).error_code == ErrorCode.NONE
 
 
 async def log_in_by_token(client: RawClient, token_id: str, token_hmac: bytes) -> None:
