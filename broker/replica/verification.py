@@ -91,11 +91,13 @@ class Verifications:
 
         None is needed if the transaction is open here, or was confirmed and has not ended since.
         ``state`` is the producer's state in this partition."""
-        if state is not None:
-            if claim.producer_epoch < state.producer_epoch:
-                return ErrorCode.INVALID_PRODUCER_EPOCH
-            if is_open(state, claim.producer_epoch):
-                return ErrorCode.INVALID_PRODUCER_ID_MAPPING if self._is_other(claim) else None
+        if state is not None and claim.producer_epoch < state.producer_epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if self._is_other(claim):
+            # Before it can change what holds for the owner.
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if state is not None and is_open(state, claim.producer_epoch):
+            return None
         guards = self._guards.setdefault(claim.producer_id, {})
         guard = guards.get(claim.producer_epoch)
         if guard is None:
@@ -104,9 +106,7 @@ class Verifications:
             guard.lowest_sequence = claim.base_sequence
         guard.adds = claim.adds
         assert guard.is_standing, "the coordinator's answer would be void for ever"
-        if not guard.is_confirmed:
-            return guard
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING if self._is_other(claim) else None
+        return None if guard.is_confirmed else guard
 
     def own(self, claim: TransactionClaim, now_ms: float) -> None:
         """The coordinator has confirmed the claim: the producer id is this transactional id's."""
