@@ -15,15 +15,30 @@ from ottla.client.classic.message_sets import (
     OutOfRange,
 )
 from ottla.client.classic.message_sets import ClassicFetch as FetchRequest
+from ottla.client.classic.plug_ins import (
+    CallbackHandler,
+    DefaultEncoder,
+    DefaultPartitioner,
+    EventHandler,
+    Message,
+    QueueItem,
+    StringEncoder,
+)
+from ottla.client.classic.plug_ins import TopicEvents as ProducerData
+from ottla.client.classic.producer import ClassicProducer
 from ottla.client.classic.reaching import NoBrokers
 from ottla.client.classic.registry.member import RebalanceFailed
 from ottla.client.classic.registry.topic_filter import TopicFilter
 from ottla.client.classic.registry.topic_filter import blacklist as Blacklist  # noqa: N812
 from ottla.client.classic.registry.topic_filter import whitelist as Whitelist  # noqa: N812
+from ottla.client.classic.send_thread import QueueFull
 from ottla.client.classic.simple import EARLIEST_TIME, LATEST_TIME, SimpleConsumer
 from ottla.client.classic.streams import ConsumerTimedOut, KafkaStream, MessageAndMetadata
 
 Consumer = ConnectorFactory
+Producer = ClassicProducer
+KeyedMessage = ProducerData
+QueueFullException = QueueFull
 OutOfRangeException = OutOfRange
 ConsumerTimeoutException = ConsumerTimedOut
 ConsumerRebalanceFailedException = RebalanceFailed
@@ -33,21 +48,33 @@ __all__ = [
     "LATEST_TIME",
     "Blacklist",
     "ByteBufferMessageSet",
+    "CallbackHandler",
     "Consumer",
     "ConsumerConnector",
     "ConsumerRebalanceFailedException",
     "ConsumerTimedOut",
     "ConsumerTimeoutException",
+    "DefaultEncoder",
+    "DefaultPartitioner",
+    "EventHandler",
     "FetchRequest",
     "KafkaStream",
+    "KeyedMessage",
+    "Message",
     "MessageAndMetadata",
     "MessageAndOffset",
     "MultiFetchResponse",
     "NoBrokers",
     "OutOfRange",
     "OutOfRangeException",
+    "Producer",
+    "ProducerData",
+    "QueueFull",
+    "QueueFullException",
+    "QueueItem",
     "RebalanceFailed",
     "SimpleConsumer",
+    "StringEncoder",
     "TopicFilter",
     "Whitelist",
 ]

@@ -76,8 +76,9 @@ client: client.administration client.cluster client.fetching client.group client
     client.process client.records client.sending client.settings protocol.records wire
 client.mirror: client client.administration client.cluster client.fetching client.group
     client.process client.records client.settings protocol.records wire
-client.classic: client client.classic.registry client.fetching client.group client.process
-    client.records client.settings client.sync coordinator.store protocol.messages wire
+client.classic: client client.classic.registry client.cluster client.fetching client.group
+    client.process client.records client.settings client.sync coordinator.store protocol.messages
+    protocol.records wire
 client.classic.registry: client.process coordinator.store wire
 client.spark: client client.cluster client.fetching client.group client.process client.records
     client.sending client.settings protocol.records wire

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import ottla
+import ottla.classic
 import ottla.pytest_plugin
 import ottla.serializers
 import ottla.sync
@@ -48,6 +49,7 @@ def exports() -> Iterator[tuple[str, Any]]:
     surfaces: list[tuple[ModuleType, Any]] = [
         (ottla, ottla.__all__),
         (ottla.sync, ottla.sync.__all__),
+        (ottla.classic, ottla.classic.__all__),
         (ottla.serializers, ottla.serializers.__all__),
         (ottla.pytest_plugin, PLUGIN),
     ]

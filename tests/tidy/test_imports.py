@@ -187,6 +187,7 @@ def test_machines_touch_nothing_but_values() -> None:
 REAL_WORLD = {
     "coordinator.store.zookeeper_client",
     # Where threads of an application wait for messages.
+    "client.classic.send_thread",
     "client.classic.streams",
     "client.process.loop_thread",
     "client.process.threads",
