@@ -301,6 +301,7 @@ class ReplicaFetcher:
             self._work(one, partial(self._flush, one, runtime), "flushing")
 
     async def _flush(self, one: Followed, runtime: PartitionRuntime) -> TruncatedRecords:
+        assert one.is_busy, "an append would come between the flush and the next request"
         try:
             # Nothing is appended meanwhile: no fetch request is under way.
             await runtime.flush()
@@ -322,6 +323,7 @@ class ReplicaFetcher:
 
     async def _raise_start(self, one: Followed, runtime: PartitionRuntime, offset: int) -> None:
         """Fetching goes on meanwhile: only the log's other end is concerned."""
+        assert one.partition in self._raising, "two tasks would move the log's start"
         try:
             await raise_log_start(runtime, offset, one.leader_epoch)
         except KafkaError as error:
@@ -343,6 +345,7 @@ class ReplicaFetcher:
         task.add_done_callback(self._counts.works.discard)
 
     async def _finish(self, one: Followed, work: Work) -> None:
+        assert one.is_busy, "the log is this task's alone until it ends"
         try:
             self._counts.cut(await work())
         except (KafkaError, CorruptLogError) as error:

@@ -36,6 +36,7 @@ class Pauses(NamedTuple):
 
     def after(self, failure_count: int) -> float:
         """The pause after that many refusals in a row."""
+        assert failure_count >= 0
         return float(min(self.limit_ms, self.first_ms * 2.0 ** min(failure_count, DOUBLINGS_MAX)))
 
 
@@ -88,7 +89,9 @@ class Followed:
         assert not self.is_busy
         assert not self.awaits_flush
         replica = self.replica
+        assert replica.follows(self.leader_epoch), "another epoch's request (R-06)"
         end = replica.log_end_offset
+        assert replica.log_start_offset <= end, replica
         # Of the last record and not of the newest epoch known: one without records cannot diverge.
         last_epoch = replica.history.epochs.epoch_at(end - 1)
         return FetchPosition(self.leader_epoch, end, last_epoch, replica.log_start_offset)
@@ -176,6 +179,7 @@ class Following:
         if step.action is LogAction.APPEND and step.has_records:
             del self._followed[followed.partition]
             self._followed[followed.partition] = followed
+            assert next(reversed(self._followed)) == followed.partition, "others would starve"
 
     def rest(self, followed: Followed, now_ms: float) -> None:
         """It was refused: do not ask again at once."""

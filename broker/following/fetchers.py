@@ -100,6 +100,7 @@ class Fetchers:
         return leadership.leader, number
 
     def _fetcher(self, place: Place) -> ReplicaFetcher:
+        assert place[0] >= 0, "a partition without leader is not fetched"
         fetcher = self._fetchers.get(place)
         if fetcher is None:
             fetcher = self._fetchers[place] = ReplicaFetcher(*place, self._parts, self.counts)
@@ -123,10 +124,12 @@ class Fetchers:
             task.cancel()
         # A log that is being cut is finished with: half-way it could not be closed.
         await asyncio.gather(*tasks, *self.counts.works, return_exceptions=True)
+        assert not self._places, "a role was taken up while the broker stopped"
 
 
 def number_of(partition: TopicPartition, count: int) -> int:
     """Which of a leader's fetchers has the partition; the same in every process."""
+    assert count >= 1
     return (crc32(partition.topic.encode()) + partition.partition) % count
 
 

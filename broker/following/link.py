@@ -153,6 +153,7 @@ class FetcherLink:
         return await self._answered(response)
 
     async def _answered(self, response: FetchResponse) -> FetchResponse | None:
+        assert not self._is_asking, "one request of a session at a time"
         error = error_code(response.error_code)
         self._session.answered(error, response.session_id)
         if error is not ErrorCode.NONE:

@@ -98,6 +98,7 @@ async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) 
     if not await _change(partition, leader_epoch, cut):
         return NO_CUT
     end = partition.log.log_end_offset
+    assert end <= before, "nothing is appended while a log is cut"
     # Routine: no producer had an acknowledgement for what the old leader wrote just before it died.
     logger.debug(
         "%s-%d is truncated from offset %d to %d, where it diverges from its leader of epoch %d",
@@ -129,6 +130,7 @@ async def start_over(
         await partition.log.truncate_fully_and_start_at(offset, may_begin)
 
     if await _change(partition, leader_epoch, restart):
+        assert partition.log.log_end_offset == offset, "it would part from its leader (R-27)"
         # Of an empty log nothing has gone; of another one, what the leader has deleted as well.
         logger.log(
             logging.INFO if start < end else logging.DEBUG,
@@ -188,6 +190,7 @@ async def _change(
             partition.wake_waiters()
     # Not after a failure, which the log does not survive; nor if it was stopped meanwhile.
     if begun and replica.follows(leader_epoch):
+        assert not partition.is_open, "it was served while its history was being rebuilt (T-07)"
         partition.is_open = True
     return begun
 

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from ottla.broker.following.steps import FetchPosition
     from ottla.protocol.ids import Uuid
 
-# Before 12 a leader cannot say where two logs part (KIP-595).
-FETCH = declare(ApiKey.FETCH, FetchRequest, FetchResponse, 12, 17)
+# Before it a leader cannot say where two logs part (KIP-595).
+FIRST_WITH_DIVERGENCE = 12
+FETCH = declare(ApiKey.FETCH, FetchRequest, FetchResponse, FIRST_WITH_DIVERGENCE, 17)
 FIRST_BY_ID = 13
 FIRST_WITH_REPLICA_STATE = 15
 
@@ -58,6 +59,7 @@ class FetchSettings(NamedTuple):
 
     def wait_ms(self, idle_count: int) -> int:
         """How long to wait after so many answers in a row that said nothing: ever longer."""
+        assert idle_count >= 0
         longer_ms = self.wait_max_ms * min(IDLE_WAITS_MAX, 1 << min(idle_count, 10))
         return max(self.wait_max_ms, min(longer_ms, self.idle_wait_max_ms))
 
@@ -71,6 +73,7 @@ class FollowerIdentity(NamedTuple):
 
 def version_for(offered: int, asked: Iterable[tuple[Followed, FetchPosition]]) -> int:
     """The newest version in which all these partitions can be named."""
+    assert offered >= FIRST_WITH_DIVERGENCE, "its leader could not say where two logs part"
     if offered >= FIRST_BY_ID and any(one.topic_id == ZERO_UUID for one, _ in asked):
         return FIRST_BY_ID - 1
     return offered
