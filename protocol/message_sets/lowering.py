@@ -11,16 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.message_sets.pieces import entries_in_pieces
 from ottla.protocol.message_sets.writer import form_of, message, wrapper
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.protocol.records.batch import (
-    LENGTH_END,
-    LENGTH_POSITION,
-    RecordBatch,
-)
+from ottla.protocol.records.batch import RecordBatch
 from ottla.protocol.records.codec import decode_records
 from ottla.protocol.records.compression import OUTPUT_BYTES_MAX, Codec
-from ottla.protocol.records.old_messages import iterate_entries, read_entry
+from ottla.protocol.records.old_messages import read_entry
 from ottla.protocol.records.record import record_view
 
 if TYPE_CHECKING:
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
     from ottla.protocol.records.old_messages import LogEntry
     from ottla.protocol.records.record import Record
 
-# Stored bytes that are read at once; a larger entry is read whole.
-CHUNK_BYTES = 256 * 1024
 # A step ends after as many messages, or one wrapper: about a millisecond.
 _STEP_MESSAGES = 256
 
@@ -74,7 +69,7 @@ class Lowering:
         # The reason why nothing can be answered; set only if there is no data.
         self.failure: KafkaError | None = None
         self._plan = plan
-        self._entries = _entries(read, size_bytes)
+        self._entries = entries_in_pieces(read, size_bytes)
         self._messages: Iterator[Lowered] = iter(())
 
     def step(self) -> bool:
@@ -141,35 +136,3 @@ def _records(entry: LogEntry) -> list[Record]:
     if isinstance(entry, RecordBatch):
         return decode_records(entry, record_view(entry, OUTPUT_BYTES_MAX))
     return list(read_entry(entry))
-
-
-def _entries(read: Callable[[int, int], bytes], size_bytes: int) -> Iterator[LogEntry]:
-    """The stored entries, of bytes that are read in pieces."""
-    position, wanted = 0, CHUNK_BYTES
-    while position < size_bytes:
-        count = min(wanted, size_bytes - position)
-        chunk = memoryview(read(position, count))
-        whole = _whole_bytes(chunk)
-        if whole:
-            yield from iterate_entries(chunk[:whole])
-            position, wanted = position + whole, CHUNK_BYTES
-            continue
-        if len(chunk) < count or position + count == size_bytes:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the stored records end too early")
-        length = int.from_bytes(chunk[LENGTH_POSITION:LENGTH_END], signed=True)
-        wanted = LENGTH_END + length
-        if wanted <= count:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a stored batch has no valid size")
-
-
-def _whole_bytes(chunk: memoryview) -> int:
-    """Up to where a piece holds complete entries."""
-    position = 0
-    while len(chunk) - position >= LENGTH_END:
-        length = int.from_bytes(
-            chunk[position + LENGTH_POSITION : position + LENGTH_END], signed=True
-        )
-        if length <= 0 or LENGTH_END + length > len(chunk) - position:
-            break
-        position += LENGTH_END + length
-    return position

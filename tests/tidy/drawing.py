@@ -108,7 +108,7 @@ broker.security: broker.authorization broker.engine coordinator.configs coordina
     coordinator.store protocol.messages protocol.sasl wire wire.tls
 broker.replica: protocol.records
 broker.log: broker.engine broker.log.storage protocol.records
-broker.log.recovery: broker.log broker.log.storage protocol.records
+broker.log.recovery: broker.log broker.log.storage protocol.message_sets protocol.records
 broker.log.directories: broker.log broker.log.recovery broker.log.storage
 broker.metadata: broker.engine broker.log.storage broker.policy broker.replica
     coordinator.configs coordinator.controller coordinator.metadata coordinator.store

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.log.deletion import bury_segments, remove_snapshots_after
 from ottla.broker.log.recovery.leftovers import tidy_directory
+from ottla.broker.log.recovery.old_segments import raise_old_segments
 from ottla.broker.log.recovery.power_loss import set_aside, shows_lost_writes
 from ottla.broker.log.recovery.recovery import Scanner, cut_torn_end, damage, is_torn
 from ottla.broker.log.replay import (
@@ -68,6 +69,9 @@ async def load_log(log: OpenLog, known: Known) -> int:
     KafkaError(KAFKA_STORAGE_ERROR)."""
     disk, offload = log.home.disk, log.home.offload
     names = await tidy_directory(disk, log.directory)
+    if known.clean is None:
+        # A broker of this kind leaves none behind.
+        names = await raise_old_segments(disk, offload, log.directory, names)
     knows_epochs = await offload.run(_open_files, log, names, known)
     if not knows_epochs and log.size_bytes:
         # Only the batches have the epochs then, so all are read and no snapshot may skip them.

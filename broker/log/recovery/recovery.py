@@ -190,8 +190,9 @@ def find_batch(file: File, start: int, end: int, offset_min: int) -> int | None:
 def is_old_message(file: File, position: int, end: int) -> bool:
     """Whether a complete message of magic 0 or 1 starts there, as Kafka before 0.11 wrote them.
 
-    It cannot be served, but the operator needs the log unchanged. Its checksum is a CRC-32 of
-    everything from the magic on."""
+    Segments that begin so are rewritten before (old_segments.py); behind batches it cannot be
+    served, but the operator needs the log unchanged. Its checksum is a CRC-32 of everything from
+    the magic on."""
     head = file.pread(min(_OLD_HEAD.size, end - position), position)
     if len(head) < _OLD_HEAD.size:
         return False

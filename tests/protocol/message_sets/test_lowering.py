@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.message_sets.lowering import CHUNK_BYTES, Lowering, LoweringPlan
+from ottla.protocol.message_sets.lowering import Lowering, LoweringPlan
+from ottla.protocol.message_sets.pieces import CHUNK_BYTES
 from ottla.protocol.records.batch import TimestampType
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
