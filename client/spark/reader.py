@@ -45,7 +45,12 @@ class BatchReader(DataSourceReader):
     """The reader of a batch query. Made by the driver, then pickled to its tasks."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        self._given = dict(options)
         self._options = Options.of(options)
+
+    def __reduce__(self) -> tuple[type[BatchReader], tuple[dict[str, str]]]:
+        # Sent as they were given: what is made of them has secrets, which are not pickled.
+        return BatchReader, (self._given,)
 
     def partitions(self) -> list[InputPartition]:
         """What each task reads; offsets are resolved here, once per execution of the query."""

@@ -11,7 +11,6 @@ from ottla.client.spark.pyspark_api import (
     WriterCommitMessage,
 )
 from ottla.client.spark.sink_ledger import Entry, judge_batch, judge_foreign, name_of
-from ottla.client.spark.sink_options import sink_options
 from ottla.client.spark.sink_task import TaskId
 from ottla.client.spark.sink_wire import (
     abort_all,
@@ -22,6 +21,7 @@ from ottla.client.spark.sink_wire import (
     is_late,
 )
 from ottla.client.spark.writer import (
+    SentOptions,
     Written,
     abort,
     columns_of,
@@ -46,14 +46,14 @@ QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(SentOptions, DataSourceStreamArrowWriter):
     """The writer of one micro-batch. Made by the driver, then pickled to its tasks and to its
     commit.
 
     In complete mode every micro-batch is appended as a whole: a topic cannot be emptied."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        self._options = sink_options(options, columns_of(schema), exactly_once=True)
+        self._parse(options, columns_of(schema), exactly_once=True)
         self._made_ms = real_environment().clock.wall_ms()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.process.environment import real_environment
 from ottla.client.process.loop_thread import shared_loop
@@ -99,7 +99,29 @@ def columns_of(schema: StructType) -> list[tuple[str, str]]:
     return [(field.name, field.dataType.simpleString()) for field in schema]
 
 
-class BatchWriter(DataSourceArrowWriter):
+class SentOptions:
+    """The options of a writer, sent to tasks as they were given: what is made of them has secrets,
+    which are not pickled."""
+
+    _options: SinkOptions
+
+    def _parse(
+        self, options: Mapping[str, str], columns: list[tuple[str, str]], *, exactly_once: bool
+    ) -> None:
+        """``exactly_once`` is the default. Raises ValueError."""
+        self._given = dict(options), columns, exactly_once
+        self._options = sink_options(options, columns, exactly_once=exactly_once)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_options"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        options, columns, exactly_once = self._given
+        self._parse(options, columns, exactly_once=exactly_once)
+
+
+class BatchWriter(SentOptions, DataSourceArrowWriter):
     """The writer of a batch job. Made by the driver, then pickled to the tasks and to the driver's
     own commit.
 
@@ -112,7 +134,7 @@ class BatchWriter(DataSourceArrowWriter):
                 "mode('overwrite') is not supported: records of a topic cannot be replaced; "
                 "use mode('append')"
             )
-        self._options = sink_options(options, columns_of(schema), exactly_once=False)
+        self._parse(options, columns_of(schema), exactly_once=False)
         # Only a second attempt at a task uses this name, and fences the first.
         self._run_id = real_environment().random.token(RUN_ID_BYTES).hex()
 

@@ -1,0 +1,99 @@
+"""Reading and writing where clients log in: executors need a delegation token, and no password."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.types import BinaryType, StructType
+
+from ottla import Cluster
+from ottla.client.spark.reader import BatchReader
+from ottla.client.spark.stream_reader import StreamReader
+from ottla.client.spark.stream_writer import StreamWriter
+from ottla.client.spark.writer import BatchWriter
+from ottla.sync import Admin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+SECRET = {"delegation.token.secret.key": "secret-of-the-cluster"}
+VALUE = StructType().add("value", BinaryType())
+LOGIN = {
+    "kafka.bootstrap.servers": "127.0.0.1:1",
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "SCRAM-SHA-256",
+    "kafka.sasl.username": "alice",
+    "kafka.sasl.password": "hunter2",
+}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        BatchReader({**LOGIN, "subscribe": "t"}),
+        StreamReader({**LOGIN, "subscribe": "t"}),
+        BatchWriter({**LOGIN, "topic": "t"}, VALUE, False),
+        StreamWriter({**LOGIN, "topic": "t"}, VALUE, False),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_is_sent_to_tasks_keeps_its_login(made: Any) -> None:
+    """And all else that a task is to know; what is shown of it has no password."""
+    sent = pickle.loads(pickle.dumps(made))
+    assert sent._options == made._options
+    assert sent._options.config.security.sasl.password.reveal() == "hunter2"
+    assert getattr(sent, "_run_id", None) == getattr(made, "_run_id", None)
+    assert getattr(sent, "_made_ms", None) == getattr(made, "_made_ms", None)
+    assert "hunter2" not in repr(sent._options)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One broker that users log in to."""
+    with Cluster(security="sasl_plaintext", users={"alice": "pw"}, settings=SECRET) as made:
+        yield made
+
+
+def by_token(cluster: Cluster) -> dict[str, str]:
+    """The options of a job that has a token of alice and not her password."""
+    security = cluster.client_settings("java", "alice")
+    servers = str(security.pop("bootstrap.servers"))
+    with Admin(servers, security=security) as admin:
+        token = admin.tokens.create_token()
+    login = {"security.protocol": "SASL_PLAINTEXT", **token.login_settings()}
+    options = {f"kafka.{name}": value for name, value in login.items()}
+    return {"kafka.bootstrap.servers": servers, **options}
+
+
+def test_a_job_reads_and_writes_with_a_token(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    """A batch and a stream, each in tasks of their own processes."""
+    options = by_token(cluster)
+    for topic in ("batch", "stream"):
+        cluster.create_topic(topic, partitions=2)
+    rows = [(f"k{number}", f"v{number}") for number in range(10)]
+    frame = spark.createDataFrame(rows, "key string, value string")
+    frame.write.format("ottla").mode("append").options(**options).option("topic", "batch").save()
+    source = spark.readStream.format("ottla").options(**options).option("subscribe", "batch")
+    query = (
+        source.option("startingOffsets", "earliest")
+        .load()
+        .select("key", "value")
+        .writeStream.format("ottla")
+        .options(**options)
+        .option("topic", "stream")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    assert query.exception() is None
+    copied = spark.read.format("ottla").options(**options).option("subscribe", "stream").load()
+    found = copied.selectExpr("cast(key as string)", "cast(value as string)").collect()
+    assert sorted(map(tuple, found)) == rows
