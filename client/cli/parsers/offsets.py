@@ -29,7 +29,7 @@ def parser() -> Parser:
         "--csv",
         action="store_true",
         help="lines of TOPIC,PARTITION,OFFSET, which 'ottla groups seek --to-file' takes; without "
-        "-o or -g of the ends",
+        "-o and -g, of the ends",
     )
     made.add_argument(
         "--read-committed",

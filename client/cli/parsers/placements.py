@@ -55,7 +55,6 @@ def elect_parser() -> Parser:
     made.add_argument(
         "--unclean",
         action="store_true",
-        help="let any living replica lead where none in sync is left: records that it has not "
-        "got are lost",
+        help="elect any live replica if none in sync is left: records that it lacks are lost",
     )
     return made
