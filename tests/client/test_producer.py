@@ -167,6 +167,41 @@ async def test_any_one_broker_is_enough_to_find_the_leaders(toy: ToyCluster) -> 
     assert toy.counts()[ApiKey.METADATA] <= 3
 
 
+@pytest.mark.requirement("NET-37")
+async def test_leaders_are_cached_until_an_error_or_their_expiry(toy: ToyCluster) -> None:
+    """A look-up for each record would double the requests; one too few would miss a failover."""
+    toy.add_topic("t")
+    refusals = 0
+
+    def judge(seen: Seen) -> ErrorCode | None:
+        nonlocal refusals
+        if seen.api_key is not ApiKey.PRODUCE or not refusals:
+            return None
+        refusals -= 1
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    toy.judge = judge
+    async with Producer(toy.bootstrap, config(linger_ms=0)) as producer:
+        await (await producer.send("t", b"first"))
+        known = toy.counts()[ApiKey.METADATA]
+        for _ in range(20):
+            await (await producer.send("t", b"x"))
+        cached = toy.counts()[ApiKey.METADATA]
+        refusals = 1
+        await (await producer.send("t", b"x"))
+        after_error = toy.counts()[ApiKey.METADATA]
+    async with Producer(toy.bootstrap, config(linger_ms=0, metadata_max_age_ms=20)) as producer:
+        await (await producer.send("t", b"x"))
+        begun = toy.counts()[ApiKey.METADATA]
+        async with asyncio.timeout(60):
+            while toy.counts()[ApiKey.METADATA] < begun + 2:
+                await asyncio.sleep(0.03)
+                await (await producer.send("t", b"x"))
+
+    assert cached == known
+    assert after_error > cached
+
+
 @pytest.mark.requirement("PRD-34")
 async def test_ten_thousand_records_take_few_requests(toy: ToyCluster) -> None:
     """Batching is what makes small records cheap."""
