@@ -94,6 +94,7 @@ def broker_properties(
         "sasl.jaas.config": jaas_of(place.user, passwords[place.user]),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": every,
+        "ottla.broker.principals": f"User:{BROKER_USER}{{id}}",
     }
     return {**settings, **store_properties(plan, passwords)}
 

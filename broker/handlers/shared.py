@@ -5,10 +5,13 @@ the others, and the answer names all of them in the order of the request."""
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict, deque
 from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from ottla.coordinator.configs.broker_principals import may_speak_as
 from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
+
+logger = logging.getLogger("ottla.security")
 
 Place = tuple[str, int]
 ErrorOf = dict[Place, int]
@@ -45,13 +50,40 @@ class MakePart(Protocol):
     def __call__(self, *, partition_index: int, error_code: int) -> object: ...
 
 
-def is_from_broker(services: Services, context: RequestContext) -> bool:
-    """Whether a request may do what only brokers do: it came by the listener of brokers, and its
-    sender may act for the cluster."""
-    return context.listener == services.config.inter_broker_listener_name and (
-        services.authorizer.is_allowed(
-            context, Operation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
-        )
+def is_from_broker(services: Services, context: RequestContext, node_id: int) -> bool:
+    """Whether a request may do what only that broker does: it came by the listener of brokers, its
+    sender may act for the cluster, and may be that broker (``ottla.broker.principals``)."""
+    return may_act_for_cluster(services, context) and is_principal_of(services, context, node_id)
+
+
+def may_act_for_cluster(services: Services, context: RequestContext) -> bool:
+    """Whether a request came by the listener of brokers, or one that counts as such for a time
+    (``ottla.inter.broker.listeners``), and its sender may act for the cluster."""
+    config, listener = services.config, context.listener
+    is_of_brokers = (
+        listener == config.inter_broker_listener_name or listener in config.inter_broker_listeners
+    )
+    return is_of_brokers and services.authorizer.is_allowed(
+        context, Operation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
+    )
+
+
+def is_principal_of(services: Services, context: RequestContext, node_id: int) -> bool:
+    """Whether the sender may be that broker; a refusal is told to the operator."""
+    templates = services.config.broker_principals
+    if may_speak_as(templates, context.principal, node_id):
+        return True
+    _tell_once(context.principal, node_id, templates)
+    return False
+
+
+@lru_cache(maxsize=256)
+def _tell_once(principal: str, node_id: int, templates: str) -> None:
+    logger.warning(
+        "%s spoke as broker %d and was refused: ottla.broker.principals is %s",
+        principal,
+        node_id,
+        templates,
     )
 
 

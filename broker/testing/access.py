@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.broker.testing.members import ClusterError
-from ottla.broker.testing.seatlike import ADMIN, BROKER
+from ottla.broker.testing.seatlike import is_own
 from ottla.protocol.acls import AclFilter
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 
@@ -47,7 +47,7 @@ class Access:
         self._rules = tuple(rules)
         self._has_expired = False
         self._first_passwords = {} if security is None else dict(security.passwords)
-        self._users = self._first_passwords.keys() - {ADMIN, BROKER}
+        self._users = [name for name in self._first_passwords if not is_own(name)]
 
     # ---- certificates ----
 
@@ -156,7 +156,7 @@ class Access:
 
     def _known(self, user: str) -> ClusterSecurity:
         security = self._secured("users")
-        if user in (ADMIN, BROKER):
+        if is_own(user):
             raise ClusterError(f"the cluster itself needs its user {user!r}")
         # Raises if there is no such user.
         security.of_client("ottla", "", user)

@@ -372,7 +372,7 @@ class Cluster:
         self._offload = RealOffload()
         if self._security_kind is not None:
             self._security = connecting.load_security().ClusterSecurity(
-                self._security_kind, self._users, has_rules=self._rules is not None
+                self._security_kind, self._users, self.brokers, has_rules=self._rules is not None
             )
         if self._data_dir == TEMPORARY:
             self._temporary = _temporary().make_directory()

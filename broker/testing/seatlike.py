@@ -21,9 +21,24 @@ if TYPE_CHECKING:
 
 CLIENTS = "PLAINTEXT"
 BROKERS = "BROKERS"
-# Users of clusters with logins, beside the test's: a super user, and the brokers' own.
+# The super user of clusters with logins; each broker has a user of its own besides.
 ADMIN = "admin"
-BROKER = "broker"
+OF_BROKERS = "broker-"
+
+
+def broker_user(node_id: int) -> str:
+    """The user of a broker."""
+    return f"{OF_BROKERS}{node_id}"
+
+
+def is_for_clients(user: str) -> bool:
+    """Whether it is no broker's user."""
+    return not user.removeprefix(OF_BROKERS).isdecimal() or not user.startswith(OF_BROKERS)
+
+
+def is_own(user: str) -> bool:
+    """Whether the cluster makes the user by itself."""
+    return user == ADMIN or not is_for_clients(user)
 
 
 class SeatPlan(NamedTuple):

@@ -13,14 +13,22 @@ from ottla.broker.security.certificates import Authority, CryptographyMissing, I
 from ottla.broker.server.first_users import FirstUser
 from ottla.broker.system.temporary import make_directory, remove_directory
 from ottla.broker.testing.members import ClusterError
-from ottla.broker.testing.seatlike import ADMIN, BROKER, BROKERS
+from ottla.broker.testing.seatlike import (
+    ADMIN,
+    BROKERS,
+    OF_BROKERS,
+    broker_user,
+    is_for_clients,
+    is_own,
+)
 from ottla.client.settings.library_names import ClientLogin, Needs, settings_of
+from ottla.coordinator.configs.broker_principals import ID
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 from ottla.protocol.sasl.user_names import name_problem
 from ottla.protocol.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 CLIENT = "CN=client,O=Ottla tests"
@@ -41,7 +49,14 @@ class ClusterSecurity:
     ``sasl_plaintext``: clients log in, as one of the users or as the super user ``admin``. Raises
     ClusterError."""
 
-    def __init__(self, kind: str, users: Mapping[str, str], *, has_rules: bool) -> None:
+    def __init__(
+        self,
+        kind: str,
+        users: Mapping[str, str],
+        node_ids: Collection[int],
+        *,
+        has_rules: bool,
+    ) -> None:
         self.protocol = PROTOCOLS[kind]
         self._is_mutual = kind == "mtls"
         self._has_rules = has_rules
@@ -56,7 +71,8 @@ class ClusterSecurity:
             self.remove()
             raise ClusterError(str(error)) from None
         if self.has_logins:
-            for name in (ADMIN, BROKER):
+            self._own_users = [ADMIN, *map(broker_user, node_ids)]
+            for name in self._own_users:
                 self.passwords[name] = secrets.token_urlsafe(_PASSWORD_BYTES)
 
     @property
@@ -93,11 +109,14 @@ class ClusterSecurity:
         if self.has_logins:
             settings["sasl.enabled.mechanisms"] = ",".join(SCRAM_MECHANISMS)
             settings["sasl.mechanism.inter.broker.protocol"] = MECHANISM
-            settings["sasl.jaas.config"] = jaas_of(BROKER, self.passwords[BROKER])
+            settings["sasl.jaas.config"] = jaas_of(
+                broker_user(node_id), self.passwords[broker_user(node_id)]
+            )
+            settings["ottla.broker.principals"] = f"User:{OF_BROKERS}{ID}"
         if self._has_rules:
             authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
             settings["authorizer.class.name"] = authorizer
-            settings["super.users"] = f"User:{ADMIN};User:{BROKER}"
+            settings["super.users"] = ";".join(f"User:{name}" for name in self._own_users)
         return settings
 
     def of_client(self, library: str, servers: str, user: str | None = None) -> dict[str, object]:
@@ -106,7 +125,7 @@ class ClusterSecurity:
         if self.has_logins:
             name = ADMIN if user is None else user
             if name not in self.passwords:
-                known = ", ".join(sorted(self.passwords.keys() - {BROKER}))
+                known = ", ".join(sorted(filter(is_for_clients, self.passwords)))
                 raise ClusterError(f"the cluster has no user {name!r}, only {known}")
             login = ClientLogin(MECHANISM, name, self.passwords[name])
         elif user is not None:
@@ -188,7 +207,7 @@ def check_users(kind: str | None, users: Mapping[str, str], *, has_rules: bool) 
     if kind is not None and PROTOCOLS[kind].startswith("SASL"):
         for name, password in users.items():
             problem = name_problem(name)
-            if name in (ADMIN, BROKER):
+            if is_own(name):
                 problem = f"the user {name!r} is the cluster's own: choose another name"
             elif not password:
                 problem = f"the user {name!r} needs a password"

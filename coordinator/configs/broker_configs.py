@@ -68,6 +68,7 @@ class BrokerConfig:
     audit_topic_replication_factor: int
     audit_topic_retention_ms: int
     authorizer_class_name: str
+    broker_principals: str
     authentication_max_connections: int
     authentication_max_connections_per_ip: int
     authentication_timeout_ms: int
@@ -98,6 +99,7 @@ class BrokerConfig:
     group_max_session_timeout_ms: int
     group_max_size: int
     group_min_session_timeout_ms: int
+    inter_broker_listeners: tuple[str, ...]
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
     log_cleaner_enable: bool
@@ -395,7 +397,16 @@ def _build(sources: ConfigSources) -> tuple[BrokerConfig, tuple[str, ...]]:
         # Where null is the default, an empty text means the same.
         unset = text is None or (not text.strip() and definition.default is None)
         values[field_name] = None if unset else definition.parse(text or "")
+    _check_names(values["inter_broker_listeners"], listeners)
     return BrokerConfig(**values), tuple(warnings)
+
+
+def _check_names(names: tuple[str, ...], listeners: Listeners) -> None:
+    """Raises BadValue: a slip would keep brokers apart in the middle of a change."""
+    known = {endpoint.listener for endpoint in listeners.bound}
+    for name in names:
+        if name not in known:
+            raise BadValue(f"ottla.inter.broker.listeners: {name} is none of the listeners")
 
 
 def _set_text(sources: ConfigSources, name: str) -> str | None:

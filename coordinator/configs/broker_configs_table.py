@@ -386,10 +386,14 @@ ottla.authentication.max.connections.per.ip | int | 128 | >=1 | read-only | yes
     The same for the connections of one address.
 ottla.authentication.timeout.ms | int | 10000 | >=1 | read-only | yes
     Time from connecting to being authenticated.
+ottla.broker.principals | string | "" | broker-principals | read-only | yes
+    Principals that may speak as a broker, with {id} for its id, such as User:broker-{id}; any.
 ottla.fetch.zero.copy | bool | true | - | read-only | yes
     Whether fetched records go from file to socket without passing through the process.
 ottla.free.space.floor.bytes | long | 268435456 | >=0 | read-only | yes
     Free space of a data directory below which writes to it are refused.
+ottla.inter.broker.listeners | list | "" | - | read-only | yes
+    Listeners that brokers may come by, besides inter.broker.listener.name, while it is changed.
 ottla.metrics.listener | string | null | address | read-only | yes
     Where /metrics, /healthz and /readyz are served over HTTP, as host:port; nowhere if not set.
 ottla.oauthbearer.allow.unsecured.tokens | bool | false | - | read-only | yes

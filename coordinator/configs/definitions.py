@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.configs.broker_principals import ID
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -206,12 +207,21 @@ def _principals(value: Value) -> None:
         raise BadValue("it is a list of type:name, separated by semicolons")
 
 
+def _broker_principals(value: Value) -> None:
+    """The same, each with the place of the broker's id."""
+    _principals(value)
+    if not all(ID in item for item in str(value).split(";") if item.strip()):
+        raise BadValue(f"each principal has {ID} in the place of the broker's id")
+
+
 def _make_check(words: str) -> Check:
     """The check that a table's column describes: -, {a, b}, >=1, 1..9 or several of those."""
     if words == "-":
         return _anything
     if words == "principals":
         return _principals
+    if words == "broker-principals":
+        return _broker_principals
     if words == "address":
         return _address
     if words == "throttled":

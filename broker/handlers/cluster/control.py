@@ -25,7 +25,7 @@ async def handle(
     services: Services, context: RequestContext, request: ControlRequest
 ) -> ControlResponse:
     """Carry it out; the answer comes when it has taken effect, one request after the other."""
-    if not is_from_broker(services, context):
+    if not is_from_broker(services, context, request.controller_id):
         return _refused(request)
     return await services.control.apply(request)
 

@@ -28,7 +28,7 @@ async def handle(
     services: Services, context: RequestContext, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:
     """Answer with what the broker still leads, though others hold replicas of it."""
-    if not is_from_broker(services, context):
+    if not is_from_broker(services, context, request.broker_id):
         return ControlledShutdownResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         result = await services.admin.partitions.relieve(

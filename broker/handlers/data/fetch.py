@@ -77,7 +77,7 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     )
     if part.error != ErrorCode.NONE:
         return FetchResponse(error_code=part.error)
-    resolve = partial(_topic, services, context, is_follower=is_follower)
+    resolve = partial(_topic, services, context, replica_id)
     # A consumer's rights are looked at each time.
     rules = services.authorizer.version
     stamp = services.authorizer.stamp(services.metadata.image) if is_follower else object()
@@ -108,7 +108,7 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     def respond(reads: list[PartitionRead]) -> FetchResponse:
         if services.authorizer.version != rules:
             # The access rules have changed while the request waited.
-            _withhold(services, context, reads, is_follower=is_follower)
+            _withhold(services, context, reads, replica_id)
         session_id, news = part.answered(reads)
         _count(services, news, is_follower=is_follower)
         if not is_follower:
@@ -147,7 +147,7 @@ def _refused(request: FetchRequest, error: ErrorCode) -> FetchResponse:
 
 
 def _topic(
-    services: Services, context: RequestContext, named: str | Uuid, *, is_follower: bool
+    services: Services, context: RequestContext, replica_id: int, named: str | Uuid
 ) -> tuple[str, Uuid, ErrorCode]:
     """Name, id if it was asked for by id, and why it may not be read."""
     name, topic_id = named, ZERO_UUID
@@ -157,26 +157,24 @@ def _topic(
         name = services.metadata.topic_name(topic_id) or ""
         if not name:
             return name, topic_id, ErrorCode.UNKNOWN_TOPIC_ID
-    if not _is_allowed(services, context, name, is_follower=is_follower):
+    if not _is_allowed(services, context, replica_id, name):
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return name, topic_id, error
 
 
-def _is_allowed(
-    services: Services, context: RequestContext, topic: str, *, is_follower: bool
-) -> bool:
+def _is_allowed(services: Services, context: RequestContext, replica_id: int, topic: str) -> bool:
     """Followers are brokers, on the listener of brokers; what they say moves the watermark."""
-    if not is_follower:
+    if replica_id < 0:
         return services.authorizer.is_allowed(context, _READ, _TOPIC, topic)
-    return is_from_broker(services, context)
+    return is_from_broker(services, context, replica_id)
 
 
 def _withhold(
-    services: Services, context: RequestContext, reads: list[PartitionRead], *, is_follower: bool
+    services: Services, context: RequestContext, reads: list[PartitionRead], replica_id: int
 ) -> None:
     """Take back what the caller may not read any more."""
     for read in reads:
-        if not _is_allowed(services, context, read.wanted.topic, is_follower=is_follower):
+        if not _is_allowed(services, context, replica_id, read.wanted.topic):
             read.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             read.records = read.aborted = read.diverging = None
             read.high_watermark = read.last_stable_offset = read.log_start_offset = -1

@@ -83,7 +83,7 @@ def handle(
 def _is_allowed(services: Services, context: RequestContext, replica_id: int, topic: str) -> bool:
     """Only a broker may ask as a replica: it is told offsets that consumers do not see yet."""
     if replica_id >= 0:
-        return is_from_broker(services, context)
+        return is_from_broker(services, context, replica_id)
     return services.authorizer.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic)
 
 

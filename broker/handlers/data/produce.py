@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordinating.internal_topics import is_audit_writer, is_closed_to
 from ottla.broker.engine.context import Paused
 from ottla.broker.handlers.appends import Appends, new_answer, refusal_of
-from ottla.broker.handlers.shared import is_from_broker
+from ottla.broker.handlers.shared import may_act_for_cluster
 from ottla.broker.handlers.txn_produces import begin_all, verify_all
 from ottla.broker.partitions.produces import TOPIC_ID_VERSION, ProducePart
 from ottla.coordinator.metadata.image import AUDIT_TOPIC
@@ -108,7 +108,7 @@ def _topic(
             return name, ErrorCode.UNKNOWN_TOPIC_ID
     is_of_audit = name == AUDIT_TOPIC and is_audit_writer(context.client_id)
     # The client id alone grants nothing: among access rules, only brokers may act for the cluster.
-    if is_of_audit and is_from_broker(services, context):
+    if is_of_audit and may_act_for_cluster(services, context):
         return name, _NONE
     refusal = refusal_of(services, context, request.acks, name)
     if refusal is ErrorCode.TOPIC_AUTHORIZATION_FAILED:

@@ -44,7 +44,7 @@ def handle(
     response = ListOffsetsResponse()
     for topic in request.topics:
         allowed = (
-            is_from_broker(services, context)
+            is_from_broker(services, context, request.replica_id)
             if is_broker
             else services.authorizer.is_allowed(
                 context, Operation.DESCRIBE, AclResourceType.TOPIC, topic.name

@@ -198,7 +198,7 @@ def test_faults_of_users_that_cannot_be_say_why(cluster: ottla.Cluster) -> None:
     with pytest.raises(ottla.ClusterError, match="no user 'eve'"):
         cluster.faults.delete_user("eve")
     with pytest.raises(ottla.ClusterError, match="itself needs its user"):
-        cluster.faults.delete_user("broker")
+        cluster.faults.delete_user("broker-1")
     with pytest.raises(ottla.ClusterError, match="security='mtls' only"):
         cluster.faults.expire_client_certificate()
     with ottla.Cluster() as plain:

@@ -7,9 +7,12 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 TOPIC = "killed"
 PARTITIONS = 3
@@ -25,7 +28,8 @@ class NumberedLoad(ABC):
 
     ``settings`` are librdkafka's, beside those that every load has."""
 
-    def __init__(self, address: str, settings: dict[str, Any]) -> None:
+    def __init__(self, address: str, settings: dict[str, Any], topic: str = TOPIC) -> None:
+        self.topic = topic
         self.sent = 0
         # Numbers of records that are to be sent once more.
         self.again: list[int] = []
@@ -72,7 +76,7 @@ class NumberedLoad(ABC):
 
     def _send(self, number: int) -> None:
         self._producer.produce(
-            TOPIC, str(number), partition=number % PARTITIONS, on_delivery=self.on_delivery
+            self.topic, str(number), partition=number % PARTITIONS, on_delivery=self.on_delivery
         )
 
     def wait_for_progress(self, count: int = 1) -> None:
@@ -95,9 +99,14 @@ class NumberedLoad(ABC):
 
 
 class Load(NumberedLoad):
-    """With idempotence; keeps which records were acknowledged."""
+    """With idempotence; keeps which records were acknowledged.
 
-    def __init__(self, address: str) -> None:
+    ``connecting`` are settings of librdkafka, for reading, too."""
+
+    def __init__(
+        self, address: str, topic: str = TOPIC, connecting: Mapping[str, Any] | None = None
+    ) -> None:
+        self.connecting = dict(connecting or {})
         self.acked: list[tuple[int, int, int]] = []
         self.acked_at: dict[int, list[float]] = {number: [] for number in range(PARTITIONS)}
         self.failed: list[Any] = []
@@ -106,8 +115,9 @@ class Load(NumberedLoad):
             "linger.ms": 2,
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 100,
+            **self.connecting,
         }
-        super().__init__(address, settings)
+        super().__init__(address, settings, topic)
 
     @property
     def acked_count(self) -> int:
@@ -139,13 +149,17 @@ class Load(NumberedLoad):
         )
 
 
-def read_partition(address: str, partition: int) -> list[tuple[int, int]]:
+def read_partition(
+    address: str,
+    partition: int,
+    topic: str = TOPIC,
+    connecting: Mapping[str, Any] | None = None,
+) -> list[tuple[int, int]]:
     """Offset and number of every record of a partition."""
-    consumer = Consumer(
-        {"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False}
-    )
+    settings = {"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False}
+    consumer = Consumer({**settings, **(connecting or {})})
     try:
-        where = TopicPartition(TOPIC, partition, 0)
+        where = TopicPartition(topic, partition, 0)
         _low, high = consumer.get_watermark_offsets(where, timeout=60)
         consumer.assign([where])
         found: list[tuple[int, int]] = []
@@ -164,7 +178,7 @@ def check(load: Load, address: str) -> None:
     assert load.failed == []
     assert len(load.acked) == load.sent
     for partition in range(PARTITIONS):
-        found = read_partition(address, partition)
+        found = read_partition(address, partition, load.topic, load.connecting)
         acked = {offset: number for where, offset, number in load.acked if where == partition}
         assert [offset for offset, _number in found] == list(range(len(found))), "offsets have gaps"
         numbers = [number for _offset, number in found]
