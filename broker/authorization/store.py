@@ -80,20 +80,22 @@ class AclStore:
         await self._load(session)
 
     async def _load(self, session: MetadataSession) -> None:
-        patterns = [one for kind in _STORED for one in await _patterns(session, kind)]
         async with self._lock:
+            # The listing, too: a rule of a client may come after it, and is read after this.
+            patterns = [one for kind in _STORED for one in await _patterns(session, kind)]
             found = await pipelined(partial(_read, session), patterns)
             self._authorizer.take(AclIndex().replaced(dict(zip(patterns, found, strict=True))))
 
     async def begin(self, session: MetadataSession) -> None:
         """Read every rule in the new session, and follow the changes. Raises StoreError."""
         self._session = session
+        # An event from here on is of a watch that is used up: it must not be forgotten.
+        self._changed.clear()
         # First the watches, then the reading: a change in between is read twice, not never (C-13).
         for kind in _STORED:
             names = await session.children(acls.CHANGES[kind], self._on_event)
             self._last_read[kind] = names[-1] if names else ""
         await self._load(session)
-        self._changed.clear()
         self._follower = self._tasks.spawn("acls", self._follow(session))
 
     async def end(self) -> None:

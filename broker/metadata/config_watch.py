@@ -53,6 +53,8 @@ class ConfigWatch:
     async def begin(self, session: MetadataSession) -> None:
         """Read everything in the new session, and follow it. Raises StoreError."""
         self._session = session
+        # An event from here on is of a watch that is used up: it must not be forgotten.
+        self._changed.clear()
         # First the watch, then the reading: a change in between is read twice, not never (C-13).
         names = await session.children(paths.CONFIG_CHANGES, self._on_event)
         self._last_read = names[-1] if names else ""
@@ -64,7 +66,6 @@ class ConfigWatch:
         known = set(entities)
         gone = [one for one in self._metadata.image.configs if one not in known]
         await self._refresh(session, [*entities, *gone])
-        self._changed.clear()
         self._read_once.set()
         self._follower = self._tasks.spawn("settings", self._follow(session))
 

@@ -78,6 +78,8 @@ class TokenStore:
         for path in layout.PERMANENT_PATHS:
             await _ensure(session, path)
         self._session = session
+        # An event from here on is of a watch that is used up: it must not be forgotten.
+        self._changed.clear()
         # First the watch, then the reading: a change in between is read twice, not never.
         names = await session.children(layout.CHANGES, self._on_event)
         self._last_read = names[-1] if names else ""
@@ -85,7 +87,6 @@ class TokenStore:
             ids = await session.children(layout.TOKENS)
             found = await pipelined(partial(_read, session), ids)
             self.tokens.take_all(token for token in found if token is not None)
-        self._changed.clear()
         self._follower = self._tasks.spawn("delegation tokens", self._follow(session))
 
     async def end(self) -> None:

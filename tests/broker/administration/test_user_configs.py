@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.metadata.config_watch import ConfigWatch
 from ottla.broker.metadata.metadata import MetadataCache
@@ -10,6 +11,9 @@ from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.metadata.image import Entity
 from ottla.coordinator.store import entities, paths
 from tests.broker.support.node import BrokerNode, open_node, quiet
+
+if TYPE_CHECKING:
+    import pytest
 
 
 async def write_as_kafka(node: BrokerNode, name: str, data: bytes) -> None:
@@ -92,5 +96,41 @@ async def test_a_broker_that_joins_reads_users_and_their_clients() -> None:
     assert metadata.config("users", name) == {"x": "1"}
     assert Entity("users", "u") in metadata.image.configs
     assert metadata.config("ips", "127.0.0.1") == {"connection_creation_rate": "3"}
+    await watch.end()
+    await node.stop()
+
+
+async def test_a_change_while_a_broker_reads_the_settings_is_followed_and_those_after_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The announcement uses up the watch: a broker that forgot of it would let a user with a
+    removed credential in until its session ends."""
+    node = await open_node(MemoryDisk())
+    await node.admin.set_configs("users", "u", {"x": "1"})
+    session = node.lifecycle.session
+    metadata = MetadataCache(node.clock)
+    watch = ConfigWatch(metadata, node.clock, node.tasks)
+    real = session.get
+    is_begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def get(path: str, *rest: Any) -> Any:
+        found = await real(path, *rest)
+        if path == paths.config("users", "u"):
+            is_begun.set()
+            await may_go_on.wait()
+        return found
+
+    monkeypatch.setattr(session, "get", get)
+    begun = asyncio.create_task(watch.begin(session))
+    await is_begun.wait()
+    monkeypatch.setattr(session, "get", real)
+    for value in ("2", "3"):
+        await node.admin.set_configs("users", "u", {"x": value})
+        await session.sync()
+        may_go_on.set()
+        await begun
+        async with asyncio.timeout(30):
+            while metadata.config("users", "u") != {"x": value}:
+                await asyncio.sleep(0.005)
     await watch.end()
     await node.stop()

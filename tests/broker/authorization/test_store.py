@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -57,6 +57,7 @@ class Node:
         self.clock = clock
         self.authorizer = AclAuthorizer(frozenset(), open_without_rules=False, tell=Told())
         self.store = AclStore(self.authorizer, RealClock(), tasks)
+        self.changing: asyncio.Task[None] | None = None
 
     def allows(self, user: str, topic: str = "t") -> bool:
         return self.authorizer.is_allowed(Caller(f"User:{user}"), READ, TOPIC, topic)
@@ -232,3 +233,58 @@ async def test_old_announcements_are_swept_away() -> None:
         async with asyncio.timeout(30):
             while len(await nodes[0].session.children("/kafka-acl-changes")) > 1:
                 await asyncio.sleep(0.005)
+
+
+async def test_a_change_while_the_rules_are_being_read_is_followed_and_those_after_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The announcement uses up the watch. A broker that forgot of it would hear of no change until
+    its session ends, and would go on to allow what is not allowed any more."""
+    async with _nodes(2) as (one, other):
+        await one.store.end()
+        real = one.session.get
+        is_begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+        async def get(path: str, *rest: Any) -> Any:
+            found = await real(path, *rest)
+            is_begun.set()
+            await may_go_on.wait()
+            return found
+
+        await other.add(_rule("early"))
+        monkeypatch.setattr(one.session, "get", get)
+        begun = asyncio.create_task(one.store.begin(one.session))
+        await is_begun.wait()
+        await other.store.change({T: lambda _before: (_rule("late"),)})
+        await one.session.sync()
+        may_go_on.set()
+        await begun
+
+        await _until(one, "late", allowed=True)
+        assert not one.allows("early")
+        await other.store.change({T: lambda _before: ()})
+        await _until(one, "late", allowed=False)
+
+
+async def test_a_change_of_this_broker_outlives_a_listing_that_is_older(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client's change may come between the listing of the rules and their reading."""
+    async with _nodes(1) as (node,):
+        await node.store.end()
+        real = node.session.children
+
+        async def children(path: str, *rest: Any) -> list[str]:
+            found = await real(path, *rest)
+            if path == "/kafka-acl-extended/prefixed/User":
+                # The last of all folders.
+                node.changing = asyncio.create_task(node.add(_rule("me")))
+                await asyncio.sleep(0.1)
+            return found
+
+        monkeypatch.setattr(node.session, "children", children)
+        await node.store.begin(node.session)
+        assert node.changing is not None
+        await node.changing
+
+        assert node.allows("me")

@@ -270,3 +270,32 @@ async def test_without_a_session_nothing_is_changed() -> None:
             await node.store.create(ALICE)
         assert caught.value.code == ErrorCode.NETWORK_EXCEPTION
         assert node.tokens.login_of(token.token_id) is not None
+
+
+async def test_a_change_while_the_tokens_are_being_read_is_followed_and_those_after_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that forgot of it would let a removed token in until its session ends."""
+    async with _nodes(2) as (one, other):
+        first, second = await other.store.create(ALICE), await other.store.create(ALICE)
+        await one.store.end()
+        real = one.session.get
+        is_begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+        async def get(path: str, *rest: Any) -> Any:
+            found = await real(path, *rest)
+            is_begun.set()
+            await may_go_on.wait()
+            return found
+
+        monkeypatch.setattr(one.session, "get", get)
+        begun = asyncio.create_task(one.store.begin(one.session))
+        await is_begun.wait()
+        await other.store.change(first.token_id, lambda _token: None)
+        await one.session.sync()
+        may_go_on.set()
+        await begun
+
+        await one.knows(first.token_id, None)
+        await other.store.change(second.token_id, lambda _token: None)
+        await one.knows(second.token_id, None)
