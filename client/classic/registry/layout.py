@@ -67,6 +67,11 @@ def ids(group: str) -> str:
     return f"{CONSUMERS}/{group}/ids"
 
 
+def offsets(group: str) -> str:
+    """The directory of the group's committed offsets, by topic."""
+    return f"{CONSUMERS}/{group}/offsets"
+
+
 def member(group: str, consumer_id: str) -> str:
     """The ephemeral znode of a member."""
     return f"{ids(group)}/{consumer_id}"

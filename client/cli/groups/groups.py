@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from ottla.client.cli.admin_verbs import AdminVerbs, run_admin_verb
@@ -112,6 +113,14 @@ async def delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
     return _tell(arguments, rows, lines)
 
 
+async def migrate(admin: Admin, arguments: argparse.Namespace) -> int:
+    """Copy the offsets of a group between ZooKeeper and Kafka."""
+    # Loaded only now: the other sub-commands need no ZooKeeper.
+    module = importlib.import_module("ottla.client.cli.groups.migration")
+    status: int = await module.migrate(admin, arguments)
+    return status
+
+
 VERBS: AdminVerbs = {
     "list": list_groups,
     "describe": describe,
@@ -120,4 +129,5 @@ VERBS: AdminVerbs = {
     "reset-offsets": reset_offsets,
     "seek": seek,
     "delete-offsets": delete_offsets,
+    "migrate": migrate,
 }

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ottla.client.cli.arguments import Parser, add_partition_argument, add_verbs, checked
 from ottla.client.cli.position_specs import POSITION_FORMS, read_position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ALL_POSITIONS = "all for which the group has committed offsets"
 
@@ -57,6 +62,7 @@ def parser() -> Parser:
             "billing --to @2026-01-31T12:00:00Z",
         )
     )
+    _add_migrate(verb)
     forget = verb("delete-offsets", "delete committed offsets of a group", "billing orders:0")
     forget.add_argument("group", metavar="GROUP")
     add_partition_argument(forget)
@@ -76,3 +82,26 @@ def _add_seek(seek: Parser) -> None:
         "standard input",
     )
     seek.add_argument("--dry-run", action="store_true", help="show the changes without making them")
+
+
+def _add_migrate(verb: Callable[..., Parser]) -> None:
+    migrate = verb(
+        "migrate",
+        "copy the committed offsets of a group without members between ZooKeeper and Kafka",
+        "billing --to kafka --zookeeper 127.0.0.1:2181",
+    )
+    migrate.add_argument("group", metavar="GROUP")
+    migrate.add_argument(
+        "--to", choices=("kafka", "zookeeper"), required=True, help="where the offsets are to be"
+    )
+    migrate.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT",
+        required=True,
+        help="the ZooKeeper of the group, as in zookeeper.connect",
+    )
+    migrate.add_argument(
+        "--check",
+        action="store_true",
+        help="only compare both; the exit status is 1 if an offset is missing or older there",
+    )
