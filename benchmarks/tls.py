@@ -34,6 +34,8 @@ CONNECTIONS = 2
 REQUESTS = 512
 HANDSHAKES = 400
 Figures = dict[str, float]
+# linux/tcp.h; the standard library does not name it.
+TCP_ULP = 31
 
 
 class _TwoListeners(BrokerProcess):
@@ -123,6 +125,19 @@ def _handshakes_per_core_second(broker: _TwoListeners, context: ssl.SSLContext |
     return CONNECTIONS * HANDSHAKES / _cost(broker, work)
 
 
+def _kernel_has_tls() -> bool:
+    """Whether the kernel would encrypt, which takes its module and OP_ENABLE_KTLS of Python."""
+    with (
+        socket.create_server((HOST, 0)) as listener,
+        socket.create_connection(listener.getsockname()[:2]) as connected,
+    ):
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, TCP_ULP, b"tls")
+        except OSError:
+            return False
+    return hasattr(ssl, "OP_ENABLE_KTLS")
+
+
 def tls() -> Figures:
     """Handshakes, produce and fetch of 1 MiB over TLS, beside plaintext, per core second."""
     figures: dict[str, list[float]] = {}
@@ -147,7 +162,8 @@ def tls() -> Figures:
                 rate = _handshakes_per_core_second(broker, context)
                 if number:
                     figures.setdefault(f"{name}_per_core_second", []).append(rate)
-    return {name: statistics.median(values) for name, values in figures.items()}
+    medians = {name: statistics.median(values) for name, values in figures.items()}
+    return {**medians, "kernel_has_tls": float(_kernel_has_tls())}
 
 
 TLS_MEASUREMENTS: dict[str, Callable[[], Figures]] = {"tls": tls}

@@ -85,6 +85,7 @@ async def _open_zookeeper(ports: Ports, config: BrokerConfig, servers: str) -> Z
         config.zookeeper_connection_timeout_ms,
         digest=config.zookeeper_digest,
         set_acl=config.zookeeper_set_acl,
+        others_read=config.zookeeper_others_read,
         tls=tls,
     )
     try:

@@ -162,6 +162,7 @@ class BrokerConfig:
     zookeeper_connect: str | None
     zookeeper_connection_timeout_ms: int | None
     zookeeper_digest: str | None
+    zookeeper_others_read: bool
     zookeeper_session_timeout_ms: int
     zookeeper_set_acl: bool
     zookeeper_ssl_client_enable: bool

@@ -404,6 +404,8 @@ ottla.validate.records | string | full | {full, header} | cluster-wide | yes
     What is checked of produced batches: full reads all records, header only what is ahead of them.
 ottla.zookeeper.digest | password | null | - | read-only | yes
     User and password, as user:password, that all brokers log in to ZooKeeper with.
+ottla.zookeeper.others.read | bool | false | - | read-only | yes
+    With zookeeper.set.acl: whether every program may read nodes but users and tokens, as in Kafka.
 password.encoder.cipher.algorithm | string | AES/CBC/PKCS5Padding | - | read-only | no
     Cipher for passwords kept in ZooKeeper.
 password.encoder.iterations | int | 4096 | >=1024 | read-only | no
@@ -687,7 +689,7 @@ zookeeper.metadata.migration.enable | bool | false | - | read-only | no
 zookeeper.session.timeout.ms | int | 18000 | - | read-only | yes
     Silence after which ZooKeeper ends the broker's session.
 zookeeper.set.acl | bool | false | - | read-only | yes
-    Whether only brokers may change nodes in ZooKeeper; needs ottla.zookeeper.digest.
+    Whether nodes in ZooKeeper are the brokers' alone; needs ottla.zookeeper.digest.
 zookeeper.ssl.cipher.suites | list | null | - | read-only | no
     TLS cipher suites towards ZooKeeper.
 zookeeper.ssl.client.enable | bool | false | - | read-only | yes

@@ -31,13 +31,15 @@ class ZooKeeperOptions(NamedTuple):
     """How to reach the ensemble, and who may touch what is made there.
 
     ``connection_timeout_ms`` None: as long as the session timeout. ``digest`` is "user:password"
-    of ZooKeeper's digest scheme. With ``set_acl`` all may read and only this user may write what
-    is made; without it every user may do everything."""
+    of ZooKeeper's digest scheme. With ``set_acl`` only this user may read and write what is made,
+    or, with ``others_read``, all may read it but for users and tokens, as in Kafka; without
+    ``set_acl`` every user may do everything."""
 
     connection_timeout_ms: int | None = None
     digest: str | None = None
     set_acl: bool = False
     tls: Tls | None = None
+    others_read: bool = False
 
 
 class ConnectString(NamedTuple):
@@ -99,7 +101,13 @@ class ZooKeeperStore:
         hosts, chroot = self._place
         options = self._options
         link_options = LinkOptions(
-            hosts, chroot, timeout_ms, options.digest, options.set_acl, self._tls
+            hosts,
+            chroot,
+            timeout_ms,
+            options.digest,
+            options.set_acl,
+            self._tls,
+            options.others_read,
         )
         link = ZooKeeperLink(link_options, self._clock)
         channel = Channel(link, self._clock, timeout_ms)

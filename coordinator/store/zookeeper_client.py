@@ -55,6 +55,7 @@ class LinkOptions(NamedTuple):
     digest: str | None
     has_acl: bool
     tls: ssl.SSLContext | None = None
+    others_read: bool = False
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]

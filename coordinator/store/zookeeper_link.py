@@ -35,7 +35,9 @@ class ZooKeeperLink:
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._is_woken = False
         self._events: LinkEvents | None = None
-        self._wire = ZooKeeperRequests(self._on_watch, options.root, options.has_acl)
+        self._wire = ZooKeeperRequests(
+            self._on_watch, options.root, options.has_acl, others_read=options.others_read
+        )
         self._kazoo = KazooSession(options, clock, self._post)
         self._stopped: asyncio.Future[None] | None = None
 

@@ -78,9 +78,17 @@ _SECRET_PATHS = ("/config/users", "/delegation_token")
 class ZooKeeperRequests:
     """Builds requests; knows who may touch what is created."""
 
-    def __init__(self, on_watch: Callable[[Any], None], root: str, has_acl: bool) -> None:
+    def __init__(
+        self,
+        on_watch: Callable[[Any], None],
+        root: str,
+        has_acl: bool,
+        *,
+        others_read: bool = False,
+    ) -> None:
         self._on_watch = on_watch
         self._has_acl = has_acl
+        self._others_read = others_read
         self._secret_paths = tuple(root + path for path in _SECRET_PATHS)
 
     def request(self, asked: Request) -> Any:
@@ -118,7 +126,7 @@ class ZooKeeperRequests:
     def _acl(self, path: str) -> list[Any]:
         if not self._has_acl:
             return list(OPEN_ACL_UNSAFE)
-        if path.startswith(self._secret_paths):
+        if not self._others_read or path.startswith(self._secret_paths):
             return list(CREATOR_ALL_ACL)
         return [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 

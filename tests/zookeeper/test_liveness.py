@@ -169,10 +169,10 @@ async def test_chroots_are_made_and_keep_clusters_apart() -> None:
     await whole.close()
 
 
-async def test_with_acls_strangers_read_and_do_not_write() -> None:
-    """zookeeper.set.acl: in a shared ensemble other applications must not change the data."""
+async def test_with_acls_strangers_may_read_as_in_kafka_and_do_not_write() -> None:
+    """ottla.zookeeper.others.read: in a shared ensemble other applications must not change it."""
     place = fresh_place()
-    options = ZooKeeperOptions(digest="kafka:secret", set_acl=True)
+    options = ZooKeeperOptions(digest="kafka:secret", set_acl=True, others_read=True)
     owning, foreign = await open_store(place, options), await open_store(place)
     owner = await owning.connect(10_000)
     stranger = await foreign.connect(10_000)
@@ -197,6 +197,7 @@ async def test_a_broker_protects_its_nodes_where_its_settings_say_so(tmp_path: P
         "zookeeper.connect": place,
         "zookeeper.set.acl": "true",
         "ottla.zookeeper.digest": "kafka:secret",
+        "ottla.zookeeper.others.read": "true",
         "broker.id": "1",
     }
     stranger_store = await open_store(place)
