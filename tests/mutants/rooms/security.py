@@ -190,6 +190,41 @@ MUTANTS = (
         "the time that the listener wants.",
         ("tests/broker/security/test_bearer_tokens.py",),
     ),
+    # Delegation tokens.
+    Mutant(
+        "an-expired-delegation-token-is-accepted",
+        "broker/security/delegation_tokens.py",
+        "        if token is None or token.is_expired(self._clock.wall_ms()):\n",
+        "        if token is None:\n",
+        "A delegation token lets no client in after its end, and its sessions end with it.",
+        ("tests/broker/security/test_token_logins.py",),
+    ),
+    Mutant(
+        "any-client-changes-a-delegation-token",
+        "broker/security/token_rules.py",
+        "        raise KafkaError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)\n",
+        "        return\n",
+        "Only its owner and its renewers renew or expire a delegation token.",
+        ("tests/broker/security/test_token_rules.py",),
+    ),
+    Mutant(
+        "a-renewal-goes-beyond-the-maximum",
+        "broker/security/token_rules.py",
+        "    period_ms = lifetimes.renewal_ms if period_ms < 0 else period_ms\n"
+        "    return token._replace(expiry_ms=min(token.max_ms, wall_ms + period_ms))\n",
+        "    period_ms = lifetimes.renewal_ms if period_ms < 0 else period_ms\n"
+        "    return token._replace(expiry_ms=wall_ms + period_ms)\n",
+        "No renewal takes a delegation token beyond its maximum lifetime.",
+        ("tests/broker/security/test_token_rules.py",),
+    ),
+    Mutant(
+        "a-delegation-token-makes-others",
+        "broker/handlers/security/delegation_tokens.py",
+        "        is_allowed = not session.authenticated.is_token\n",
+        "        is_allowed = bool(session.authenticated)\n",
+        "A client that logged in with a delegation token can neither create nor change tokens.",
+        ("tests/broker/handlers/security/test_delegation_tokens.py",),
+    ),
     Mutant(
         "one-address-takes-all-places-of-logins",
         "broker/security/pending_logins.py",
