@@ -71,7 +71,7 @@ def test_modes_that_a_topic_cannot_have_are_refused(
     """Kafka cannot overwrite, and Spark's default mode asks whether a table exists."""
     frame = spark.sql("select 'v' as value")
 
-    with pytest.raises(Exception, match=r"mode\('overwrite'\) cannot be had"):
+    with pytest.raises(Exception, match=r"mode\('overwrite'\) is not supported"):
         write(frame, broker, "overwrite", topic=topic)
     with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
         write(frame, broker, "error", topic=topic)
