@@ -76,26 +76,32 @@ class DelegationToken(NamedTuple):
     max_ms: int
 
     def login_settings(self, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
-        """The settings of a client that logs in with the token, by Kafka's names.
+        """The settings of a client that logs in with the token.
 
         Args:
             mechanism: ``SCRAM-SHA-256`` (default) or ``SCRAM-SHA-512``; the brokers must have
                 enabled it.
 
         Returns:
-            ``sasl.mechanism`` and ``sasl.jaas.config``. They contain the secret.
+            ``sasl.mechanism`` and ``sasl.jaas.config``, as Java's clients take them, and
+            ``sasl.username``, ``sasl.password`` and ``sasl.tokenauth``, which override those of
+            the settings that they are added to. They contain the secret.
 
         Raises:
             ValueError: The mechanism is unknown.
         """
         if mechanism not in SCRAM_MECHANISMS:
             raise ValueError(f"mechanism is {' or '.join(SCRAM_MECHANISMS)}, not {mechanism!r}")
+        secret = self.hmac.reveal()
         return {
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": (
                 "org.apache.kafka.common.security.scram.ScramLoginModule required "
-                f'username="{self.token_id}" password="{self.hmac.reveal()}" tokenauth="true";'
+                f'username="{self.token_id}" password="{secret}" tokenauth="true";'
             ),
+            "sasl.username": self.token_id,
+            "sasl.password": secret,
+            "sasl.tokenauth": "true",
         }
 
 

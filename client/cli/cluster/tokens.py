@@ -62,6 +62,8 @@ def _new_file(path: str) -> int:
 
 def _save(descriptor: int, bootstrap: str, login: Mapping[str, str]) -> None:
     """The connection of this command, with the token as its login."""
+    # As every client of Kafka's takes it.
+    login = {name: login[name] for name in ("sasl.mechanism", "sasl.jaas.config")}
     settings = {
         name: value
         for name, value in given().items()

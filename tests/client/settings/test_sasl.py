@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.client.administration.tokens import DelegationToken
 from ottla.client.settings.config import ClientConfig
 from ottla.client.settings.security import security_from
 from ottla.protocol.errors import KafkaError
@@ -13,6 +14,7 @@ from ottla.wire.sasl import PasswordSasl
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 BASE = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
 ALICE = {**BASE, "sasl.username": "alice", "sasl.password": "hunter2"}
+TOKEN = DelegationToken("id", Secret("aG1hYw=="), "User:alice", "User:alice", (), 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -110,3 +112,35 @@ async def test_a_function_gives_the_token() -> None:
     assert sasl is not None
     with pytest.raises(KafkaError, match=r"oauth_cb has failed.*no file"):
         await sasl.begin()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        {},
+        {"sasl.username": "alice", "sasl.password": "pw"},
+        {"sasl.jaas.config": f'{SCRAM} username="alice" password="pw";'},
+        {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "pw"},
+    ],
+)
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_the_settings_of_a_token_override_those_of_a_password(
+    before: dict[str, str], mechanism: str
+) -> None:
+    """A job takes the settings of its driver and another login; so do those of Kafka alone."""
+    expected = PasswordSasl(mechanism, "id", Secret("aG1hYw=="), is_token=True)
+    login = TOKEN.login_settings(mechanism)
+    assert security_from({**BASE, **before, **login}).sasl == expected
+    kafkas = {name: login[name] for name in ("sasl.mechanism", "sasl.jaas.config")}
+    assert security_from({**BASE, **kafkas}).sasl == expected
+    with pytest.raises(ValueError, match="SCRAM-SHA-256 or"):
+        TOKEN.login_settings("PLAIN")
+
+
+def test_a_token_needs_scram() -> None:
+    """PLAIN would send its secret to a broker that does not know it as a password."""
+    single = {"sasl.username": "id", "sasl.password": "hmac", "sasl.tokenauth": "true"}
+    with pytest.raises(ValueError, match=r"by SCRAM: set sasl\.mechanism"):
+        security_from({**BASE, **single, "sasl.mechanism": "PLAIN"})
+    found = security_from({**BASE, **single, "sasl.mechanism": "SCRAM-SHA-256"}).sasl
+    assert found == PasswordSasl("SCRAM-SHA-256", "id", Secret("hmac"), is_token=True)
