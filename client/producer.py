@@ -323,7 +323,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         sender = self._running()
         item, size_bytes = sized
         now_ms = self._environment.clock.now_ms()
-        if sender.room_line.locked() or not sender.accumulator.has_room(size_bytes):
+        if sender.room_lock.locked() or not sender.accumulator.has_room(size_bytes):
             await self._have_room(sender, size_bytes)
             now_ms = self._environment.clock.now_ms()
         if is_free:
@@ -406,10 +406,10 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
 
     async def _have_room(self, sender: Sender, size_bytes: int) -> None:
         """Wait until a record of that size can be taken; callers are served in order of arrival."""
-        accumulator, line = sender.accumulator, sender.room_line
-        if accumulator.has_room(size_bytes) and not line.locked():
+        accumulator, lock = sender.accumulator, sender.room_lock
+        if accumulator.has_room(size_bytes) and not lock.locked():
             return
-        async with line:
+        async with lock:
             accumulator.begin_wait(size_bytes)
             try:
                 self._running()

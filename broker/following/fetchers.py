@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Clock
 
-Place = tuple[int, int]
+FetcherKey = tuple[int, int]
 """Leader and number of the fetcher."""
 
 
@@ -40,9 +40,9 @@ class Fetchers:
         assert count_per_leader >= 1
         self._parts = parts
         self._count = count_per_leader
-        self._fetchers: dict[Place, ReplicaFetcher] = {}
-        self._tasks: dict[Place, asyncio.Task[None]] = {}
-        self._places: dict[TopicPartition, Place] = {}
+        self._fetchers: dict[FetcherKey, ReplicaFetcher] = {}
+        self._tasks: dict[FetcherKey, asyncio.Task[None]] = {}
+        self._keys: dict[TopicPartition, FetcherKey] = {}
         self.counts = FetchCounts()
         self._is_stopping = False
 
@@ -66,28 +66,28 @@ class Fetchers:
 
     def on_role(self, partition: PartitionRuntime) -> None:
         """The partition has a role now, another one, or none. Never waits."""
-        place = None if self._is_stopping else self._place_of(partition)
-        known = self._places.get(partition.partition)
-        if known is not None and known != place:
-            del self._places[partition.partition]
+        key = None if self._is_stopping else self._key_of(partition)
+        known = self._keys.get(partition.partition)
+        if known is not None and known != key:
+            del self._keys[partition.partition]
             self._fetchers[known].leave(partition.partition)
             self._end_if_idle(known)
-        if place is not None:
-            self._places[partition.partition] = place
-            self._fetcher(place).follow(partition)
+        if key is not None:
+            self._keys[partition.partition] = key
+            self._fetcher(key).follow(partition)
         assert self._fetchers.keys() == self._tasks.keys()
 
     def on_settings(self, partition: PartitionRuntime) -> None:
         """The topic's configuration has changed: it may belong with those that flush, or not.
 
         Left where it is while its log is busy, or about to be followed in another epoch."""
-        known = self._places.get(partition.partition)
+        known = self._keys.get(partition.partition)
         if known is not None:
             one = self._fetchers[known].following.get(partition.partition)
             if one is not None and one.is_free:
                 self.on_role(partition)
 
-    def _place_of(self, partition: PartitionRuntime) -> Place | None:
+    def _key_of(self, partition: PartitionRuntime) -> FetcherKey | None:
         replica = partition.replica
         leadership = replica.leadership
         if not partition.is_open or replica.role is not Role.FOLLOWER or leadership is None:
@@ -99,19 +99,19 @@ class Fetchers:
             number += self._count
         return leadership.leader, number
 
-    def _fetcher(self, place: Place) -> ReplicaFetcher:
-        assert place[0] >= 0, "a partition without leader is not fetched"
-        fetcher = self._fetchers.get(place)
+    def _fetcher(self, key: FetcherKey) -> ReplicaFetcher:
+        assert key[0] >= 0, "a partition without leader is not fetched"
+        fetcher = self._fetchers.get(key)
         if fetcher is None:
-            fetcher = self._fetchers[place] = ReplicaFetcher(*place, self._parts, self.counts)
-            self._tasks[place] = self._parts.tasks.spawn(fetcher.name, fetcher.run())
+            fetcher = self._fetchers[key] = ReplicaFetcher(*key, self._parts, self.counts)
+            self._tasks[key] = self._parts.tasks.spawn(fetcher.name, fetcher.run())
         return fetcher
 
-    def _end_if_idle(self, place: Place) -> None:
-        if not len(self._fetchers[place].following):
-            del self._fetchers[place]
+    def _end_if_idle(self, key: FetcherKey) -> None:
+        if not len(self._fetchers[key].following):
+            del self._fetchers[key]
             # What it had to cut goes on: that is done by tasks of their own.
-            self._tasks.pop(place).cancel()
+            self._tasks.pop(key).cancel()
 
     async def stop(self) -> None:
         """Fetch nothing any more; return when nothing is under way."""
@@ -119,12 +119,12 @@ class Fetchers:
         tasks = list(self._tasks.values())
         self._fetchers.clear()
         self._tasks.clear()
-        self._places.clear()
+        self._keys.clear()
         for task in tasks:
             task.cancel()
         # A log that is being cut is finished with: half-way it could not be closed.
         await asyncio.gather(*tasks, *self.counts.works, return_exceptions=True)
-        assert not self._places, "a role was taken up while the broker stopped"
+        assert not self._keys, "a role was taken up while the broker stopped"
 
 
 def number_of(partition: TopicPartition, count: int) -> int:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.security")
 
-Place = tuple[str, int]
-ErrorOf = dict[Place, int]
+TopicAndIndex = tuple[str, int]
+ErrorOf = dict[TopicAndIndex, int]
 
 
 class Topic(Protocol):
@@ -96,15 +96,15 @@ def refused_parts(services: Services, context: RequestContext, topics: Iterable[
         )
         image = services.metadata.topic(topic.name)
         for part in topic.partitions:
-            place = topic.name, part.partition_index
+            key = topic.name, part.partition_index
             if not allowed:
-                refused[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                refused[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif image is None or part.partition_index not in image.partitions:
-                refused[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                refused[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return refused
 
 
-def without(topics: Iterable[AnyTopic], refused: Mapping[Place, int]) -> list[AnyTopic]:
+def without(topics: Iterable[AnyTopic], refused: Mapping[TopicAndIndex, int]) -> list[AnyTopic]:
     """What is left of them."""
     left = []
     for topic in topics:
@@ -118,26 +118,26 @@ def without(topics: Iterable[AnyTopic], refused: Mapping[Place, int]) -> list[An
 
 
 def with_verdicts(
-    refused: Mapping[Place, int], answered: Iterable[Topic]
-) -> Callable[[Place], int]:
+    refused: Mapping[TopicAndIndex, int], answered: Iterable[Topic]
+) -> Callable[[TopicAndIndex], int]:
     """The error of every partition, when the machine has answered about what was left.
 
     Asked in the order of the request: one that is named twice has a verdict for each."""
-    verdicts: dict[Place, deque[int]] = defaultdict(deque)
+    verdicts: dict[TopicAndIndex, deque[int]] = defaultdict(deque)
     for topic in answered:
         for part in topic.partitions:
             verdicts[topic.name, part.partition_index].append(part.error_code)
 
-    def error_of(place: Place) -> int:
-        error = refused.get(place)
-        return verdicts[place].popleft() if error is None else error
+    def error_of(key: TopicAndIndex) -> int:
+        error = refused.get(key)
+        return verdicts[key].popleft() if error is None else error
 
     return error_of
 
 
 def in_order(
     topics: Iterable[Topic],
-    error_of: Callable[[Place], int],
+    error_of: Callable[[TopicAndIndex], int],
     make_topic: MakeTopic[Made],
     make_part: MakePart,
 ) -> list[Made]:

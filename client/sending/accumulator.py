@@ -1,8 +1,8 @@
 """Holds the producer's memory: the batches to send, their order and their size. Pure.
 
-``Line`` keeps the order within a partition. The accumulator decides which records share a batch,
-when a batch is worth sending, and which batches share a request. The bytes held never exceed the
-limit: past it no record is taken.
+``PartitionQueue`` keeps the order within a partition. The accumulator decides which records share a
+batch, when a batch is worth sending, and which batches share a request. The bytes held never exceed
+the limit: past it no record is taken.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.records.producer_record import RECORD_OVERHEAD_BYTES, Item
 from ottla.client.sending.batch import BATCH_OVERHEAD_BYTES, Batch, BatchPhase
-from ottla.client.sending.partition_queue import Line
+from ottla.client.sending.partition_queue import PartitionQueue
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -54,7 +54,7 @@ class Accumulator:
     __slots__ = (
         "_idle",
         "_limits",
-        "_lines",
+        "_queues",
         "flushing",
         "held_bytes",
         "progress_ms",
@@ -63,9 +63,9 @@ class Accumulator:
 
     def __init__(self, limits: AccumulatorLimits) -> None:
         self._limits = limits
-        # Lines that have a batch, in the order in which they are served.
-        self._lines: dict[TopicPartition, Line] = {}
-        self._idle: dict[TopicPartition, Line] = {}
+        # Queues that have a batch, in the order in which they are served.
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._idle: dict[TopicPartition, PartitionQueue] = {}
         # When a batch was acknowledged last.
         self.progress_ms = -1.0
         self.held_bytes = 0
@@ -76,17 +76,17 @@ class Accumulator:
 
     def __len__(self) -> int:
         """Return the number of unresolved batches."""
-        return sum(len(line.sent) + len(line.unsent) for line in self._lines.values())
+        return sum(len(queue.sent) + len(queue.unsent) for queue in self._queues.values())
 
     def append_open(self, partition: TopicPartition, item: Item, size_bytes: int) -> Batch | None:
         """Append one record of that ``item_size_bytes`` to the partition's open batch.
 
         Returns None, and takes nothing, if there is no open batch, or no room in it or in the
         memory. HOT: once per record; everything else happens once per batch."""
-        line = self._lines.get(partition)
-        if line is None or not line.unsent:
+        queue = self._queues.get(partition)
+        if queue is None or not queue.unsent:
             return None
-        batch = line.unsent[-1]
+        batch = queue.unsent[-1]
         if (
             batch.phase is not BatchPhase.OPEN
             or batch.size_bytes + size_bytes > self._limits.batch_bytes
@@ -152,10 +152,10 @@ class Accumulator:
 
     def _open_batch(self, partition: TopicPartition, size_bytes: int) -> Batch | None:
         """Return the open batch if it has that much room, else None."""
-        line = self._lines.get(partition)
-        if line is None or not line.unsent:
+        queue = self._queues.get(partition)
+        if queue is None or not queue.unsent:
             return None
-        batch = line.unsent[-1]
+        batch = queue.unsent[-1]
         if (
             batch.phase is not BatchPhase.OPEN
             or batch.size_bytes + size_bytes > self._limits.batch_bytes
@@ -182,16 +182,18 @@ class Accumulator:
         self.flushing -= 1
 
     def _new_batch(self, partition: TopicPartition, now_ms: float) -> Batch:
-        line = self._lines.get(partition)
-        if line is None:
-            line = self._idle.pop(partition, None) or Line(partition, self._limits.first_window)
-            self._lines[partition] = line
-        if line.unsent:
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._idle.pop(partition, None) or PartitionQueue(
+                partition, self._limits.first_window
+            )
+            self._queues[partition] = queue
+        if queue.unsent:
             # The new record did not fit into it.
-            line.unsent[-1].phase = BatchPhase.CLOSED
+            queue.unsent[-1].phase = BatchPhase.CLOSED
         batch = Batch(partition, now_ms)
         self.held_bytes += batch.size_bytes
-        line.unsent.append(batch)
+        queue.unsent.append(batch)
         return batch
 
     def collect(
@@ -209,17 +211,17 @@ class Accumulator:
         found = Collected(wake_ms=self.next_expiry_ms())
         waiting: dict[int, list[Batch]] = {}
         due: set[int] = set()
-        for line in self._lines.values():
-            if not line.unsent and line.in_flight_count == len(line.sent):
+        for queue in self._queues.values():
+            if not queue.unsent and queue.in_flight_count == len(queue.sent):
                 continue
-            batch = line.next_batch()
-            if batch is None or (may_go is not None and not may_go(line.partition)):
+            batch = queue.next_batch()
+            if batch is None or (may_go is not None and not may_go(queue.partition)):
                 continue
-            leader = leader_of(line.partition)
+            leader = leader_of(queue.partition)
             if leader is None:
-                found.leaderless.add(line.partition.topic)
+                found.leaderless.add(queue.partition.topic)
                 continue
-            if line.in_flight_count and line.node_id != leader:
+            if queue.in_flight_count and queue.node_id != leader:
                 continue
             due_ms = self._due_ms(batch)
             if due_ms <= now_ms:
@@ -245,48 +247,48 @@ class Accumulator:
         """Whether another batch would not fit, so that waiting for more records is pointless."""
         return self.held_bytes > self._limits.memory_bytes_max - self._limits.batch_bytes
 
-    def depart(self, batch: Batch, node_id: int) -> Line:
-        """Record that the batch is sent to that broker; return its line."""
-        line = self._lines.pop(batch.partition)
-        line.depart(batch, node_id)
+    def depart(self, batch: Batch, node_id: int) -> PartitionQueue:
+        """Record that the batch is sent to that broker; return its queue."""
+        queue = self._queues.pop(batch.partition)
+        queue.depart(batch, node_id)
         # Moved to the end, so that a partition that always has records cannot starve others.
-        self._lines[batch.partition] = line
-        return line
+        self._queues[batch.partition] = queue
+        return queue
 
-    def resolve(self, batch: Batch) -> Line:
-        """Forget a batch that is delivered or given up, free its memory and return its line."""
-        line = self._lines[batch.partition]
-        line.remove(batch)
+    def resolve(self, batch: Batch) -> PartitionQueue:
+        """Forget a batch that is delivered or given up, free its memory and return its queue."""
+        queue = self._queues[batch.partition]
+        queue.remove(batch)
         self.held_bytes -= batch.size_bytes
         assert self.held_bytes >= 0
-        if not line.sent and not line.unsent:
-            self._idle[batch.partition] = self._lines.pop(batch.partition)
-        return line
+        if not queue.sent and not queue.unsent:
+            self._idle[batch.partition] = self._queues.pop(batch.partition)
+        return queue
 
     def split(self, batch: Batch) -> None:
         """Replace a batch that is too large for its topic by two halves."""
-        halves = self._lines[batch.partition].split(batch)
+        halves = self._queues[batch.partition].split(batch)
         self.held_bytes += sum(half.size_bytes for half in halves) - batch.size_bytes
 
-    def line(self, partition: TopicPartition) -> Line:
-        """Return the line of a partition that has taken a record before."""
-        line = self._lines.get(partition)
-        return line if line is not None else self._idle[partition]
+    def queue(self, partition: TopicPartition) -> PartitionQueue:
+        """Return the queue of a partition that has taken a record before."""
+        queue = self._queues.get(partition)
+        return queue if queue is not None else self._idle[partition]
 
     def begin_epoch(self) -> None:
         """Begin a new epoch for all partitions; no batch is unresolved.
 
         The window restarts as for a new producer: a leader that has forgotten this one would take a
         second batch for the first."""
-        assert not self._lines
-        for line in self._idle.values():
-            line.begin_epoch(self._limits.first_window)
+        assert not self._queues
+        for queue in self._idle.values():
+            queue.begin_epoch(self._limits.first_window)
 
     def expired(self, now_ms: float) -> list[Batch]:
         """Return batches that ran out of time; those in flight wait for their answer."""
         late = []
-        for line in self._lines.values():
-            for batch in chain(line.sent, line.unsent):
+        for queue in self._queues.values():
+            for batch in chain(queue.sent, queue.unsent):
                 if self._expiry_ms(batch.created_ms) > now_ms:
                     break
                 if batch.phase is not BatchPhase.IN_FLIGHT:
@@ -296,10 +298,10 @@ class Accumulator:
     def next_expiry_ms(self) -> float | None:
         """Return when the oldest batch that is not in flight runs out of time."""
         oldest_ms = None
-        for line in self._lines.values():
-            if not line.unsent and line.in_flight_count == len(line.sent):
+        for queue in self._queues.values():
+            if not queue.unsent and queue.in_flight_count == len(queue.sent):
                 continue
-            for batch in chain(line.sent, line.unsent):
+            for batch in chain(queue.sent, queue.unsent):
                 if batch.phase is not BatchPhase.IN_FLIGHT:
                     if oldest_ms is None or batch.created_ms < oldest_ms:
                         oldest_ms = batch.created_ms
@@ -313,7 +315,7 @@ class Accumulator:
 
     def unresolved(self) -> list[Batch]:
         """Return every unresolved batch."""
-        return [batch for line in self._lines.values() for batch in line]
+        return [batch for queue in self._queues.values() for batch in queue]
 
 
 def within_one_request(batches: Iterable[Batch], limit_bytes: int) -> list[Batch]:

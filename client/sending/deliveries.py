@@ -19,7 +19,7 @@ from ottla.wire.backoff import Backoff
 if TYPE_CHECKING:
     from ottla.client.sending.accumulator import Accumulator
     from ottla.client.sending.batch import Batch
-    from ottla.client.sending.partition_queue import Line
+    from ottla.client.sending.partition_queue import PartitionQueue
     from ottla.client.sending.sequences import ProducerIdentity
     from ottla.protocol.records.compression import Codec
 
@@ -114,9 +114,9 @@ class Deliveries:
                 is_transactional=self._transactional,
             )
             batch.encoded = finish_batch(encoded, options)
-        line = self._accumulator.depart(batch, node_id)
+        queue = self._accumulator.depart(batch, node_id)
         if is_new:
-            batch.follows_gap, line.ends_in_gap = line.ends_in_gap, False
+            batch.follows_gap, queue.ends_in_gap = queue.ends_in_gap, False
         return batch.encoded
 
     def answered(
@@ -127,10 +127,10 @@ class Deliveries:
         ``chance`` is uniform in [0, 1)."""
         if answer.code is ErrorCode.NONE:
             return self._delivered(batch)
-        line = self._accumulator.line(batch.partition)
+        queue = self._accumulator.queue(batch.partition)
         batch.last_answer = answer.code
         batch.outcome_unknown = batch.outcome_unknown or answer.code in APPENDED
-        verdict = self._judge(batch, line, answer.code)
+        verdict = self._judge(batch, queue, answer.code)
         match verdict:
             case BatchVerdict.DELIVERED:
                 return self._delivered(batch)
@@ -138,36 +138,36 @@ class Deliveries:
                 is_busy = answer.code is ErrorCode.CONCURRENT_TRANSACTIONS
                 backoff = WHILE_COMPLETING if is_busy else self._backoff
                 delay_ms = backoff.delay_ms(batch.attempts, chance)
-                line.return_batch(batch, now_ms + delay_ms)
+                queue.return_batch(batch, now_ms + delay_ms)
             case BatchVerdict.SPLIT:
                 self._accumulator.split(batch)
             case BatchVerdict.RENUMBER:
-                line.return_batch(batch, now_ms)
-                line.restarting = True
+                queue.return_batch(batch, now_ms)
+                queue.restarting = True
                 if answer.code is ErrorCode.UNKNOWN_PRODUCER_ID:
                     # As with a new producer, the broker would take any sequence for the first.
-                    line.window = 1
+                    queue.window = 1
             case BatchVerdict.FAILED:
-                self._give_up(line, batch)
+                self._give_up(queue, batch)
             case BatchVerdict.FAILED_AND_RENUMBER:
-                self._give_up(line, batch)
-                line.restarting = True
+                self._give_up(queue, batch)
+                queue.restarting = True
             case BatchVerdict.FAILED_AND_FORGET:
-                self._give_up(line, batch)
+                self._give_up(queue, batch)
                 self.sequences.forget(batch.partition)
-                line.restarting = True
-                line.window = 1
-        self._restart_if_quiet(line)
+                queue.restarting = True
+                queue.window = 1
+        self._restart_if_quiet(queue)
         return verdict
 
     def _delivered(self, batch: Batch) -> BatchVerdict:
-        line = self._accumulator.resolve(batch)
-        line.window = self._in_flight_max
-        self._restart_if_quiet(line)
+        queue = self._accumulator.resolve(batch)
+        queue.window = self._in_flight_max
+        self._restart_if_quiet(queue)
         return BatchVerdict.DELIVERED
 
-    def _judge(self, batch: Batch, line: Line, code: ErrorCode) -> BatchVerdict:
-        is_oldest = line.is_oldest(batch)
+    def _judge(self, batch: Batch, queue: PartitionQueue, code: ErrorCode) -> BatchVerdict:
+        is_oldest = queue.is_oldest(batch)
         if code in TOO_LARGE and batch.record_count > 1:
             return BatchVerdict.SPLIT
         if (
@@ -195,10 +195,10 @@ class Deliveries:
 
         A batch without a number that was sent may be appended twice; acks without idempotence allow
         that, and Kafka's own retries do the same."""
-        line = self._accumulator.line(batch.partition)
+        queue = self._accumulator.queue(batch.partition)
         batch.outcome_unknown = batch.outcome_unknown or was_sent
-        line.return_batch(batch, now_ms + self._backoff.delay_ms(batch.attempts, chance))
-        self._restart_if_quiet(line)
+        queue.return_batch(batch, now_ms + self._backoff.delay_ms(batch.attempts, chance))
+        self._restart_if_quiet(queue)
 
     def sent_for_good(self, batch: Batch) -> None:
         """Resolve a batch that was sent with acks=0: no answer will come."""
@@ -206,16 +206,16 @@ class Deliveries:
 
     def give_up(self, batch: Batch) -> None:
         """Drop a batch that ran out of time, or whose topic is gone, while it is not in flight."""
-        line = self._accumulator.line(batch.partition)
-        self._give_up(line, batch)
-        self._restart_if_quiet(line)
+        queue = self._accumulator.queue(batch.partition)
+        self._give_up(queue, batch)
+        self._restart_if_quiet(queue)
 
-    def _give_up(self, line: Line, batch: Batch) -> None:
+    def _give_up(self, queue: PartitionQueue, batch: Batch) -> None:
         if batch.is_numbered:
-            line.leave_gap(batch)
+            queue.leave_gap(batch)
         self._accumulator.resolve(batch)
 
-    def _restart_if_quiet(self, line: Line) -> None:
+    def _restart_if_quiet(self, queue: PartitionQueue) -> None:
         """Renumber once no batch is in flight.
 
         Before that, a later batch could still be appended under its old number:
@@ -223,6 +223,6 @@ class Deliveries:
         1. Batches 5 and 6 are in flight and 5 is refused as out of order.
         2. 6 would be renumbered and sent again.
         3. The answer to the first 6 is on its way and says that it was appended."""
-        if line.restarting and line.in_flight_count == 0:
-            line.take_numbers_back()
-            self.sequences.restart(line.partition)
+        if queue.restarting and queue.in_flight_count == 0:
+            queue.take_numbers_back()
+            self.sequences.restart(queue.partition)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 
-class Line:
+class PartitionQueue:
     """Owned by the accumulator. ``window`` limits the sent batches that are not resolved."""
 
     __slots__ = (
@@ -44,7 +44,7 @@ class Line:
         self.node_id = -1
         # The last numbered batch was given up, so the next one to be numbered follows a gap.
         self.ends_in_gap = False
-        # Nothing is sent until all batches in flight have come back and the line is renumbered.
+        # Nothing is sent until all batches in flight have come back and the queue is renumbered.
         self.restarting = False
 
     @property
@@ -124,7 +124,7 @@ class Line:
             self.unsent.remove(batch)
 
     def begin_epoch(self, window: int) -> None:
-        """Begin a new epoch with an empty line."""
+        """Begin a new epoch with an empty queue."""
         assert self.is_empty
         self.window = window
         self.ends_in_gap = False

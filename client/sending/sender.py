@@ -52,7 +52,7 @@ class Sender:
         # Set when memory has become free, or the sender has ended; one caller at a time waits for
         # it.
         self.room = asyncio.Event()
-        self.room_line = asyncio.Lock()
+        self.room_lock = asyncio.Lock()
         self.failure: BaseException | None = None
         self._cluster = cluster
         self._config = config

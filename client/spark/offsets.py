@@ -53,7 +53,7 @@ class Bound(NamedTuple):
         return None if time is None or time < 0 else time
 
 
-class Place(NamedTuple):
+class QueryOffsets(NamedTuple):
     """The progress of a query: the offset of each partition, and its context.
 
     ``begins`` has the first offsets of partitions that the batch which ends here reads for the
@@ -71,7 +71,7 @@ class Place(NamedTuple):
         return {**nested(self.offsets), BESIDE: beside}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Place:
+    def from_json(cls, found: Mapping[str, Any]) -> QueryOffsets:
         """Parse Spark's form, whose keys are text."""
         beside = found.get(BESIDE, {})
         return cls(

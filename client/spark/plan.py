@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.client.ranges import OffsetRange
 from ottla.client.spark.errors import name_of
-from ottla.client.spark.offsets import Bound, Offsets, Place
+from ottla.client.spark.offsets import Bound, Offsets, QueryOffsets
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ def ranges_between(starts: Offsets, ends: Offsets) -> list[OffsetRange]:
     return [OffsetRange(where, starts[where], ends[where]) for where in sorted(starts)]
 
 
-def advanced(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> tuple[Place, list[str]]:
+def advanced(
+    place: QueryOffsets, limits: Limits, topic_ids: Mapping[str, str]
+) -> tuple[QueryOffsets, list[str]]:
     """Advance to the end of the logs; also returns the losses. ``limits.firsts`` is needed only for
     new partitions (see ``new_at``)."""
     losses = _missing(place, limits, topic_ids)
@@ -126,10 +128,10 @@ def advanced(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> tupl
         if where in limits.lasts and place.begins.get(where) == offset:
             begins.setdefault(where, offset)
     known = {name: text for name, text in topic_ids.items() if text}
-    return Place(dict(limits.lasts), begins, known, place.query_id), losses
+    return QueryOffsets(dict(limits.lasts), begins, known, place.query_id), losses
 
 
-def _missing(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> list[str]:
+def _missing(place: QueryOffsets, limits: Limits, topic_ids: Mapping[str, str]) -> list[str]:
     losses = [
         f"{name_of(where)} does not exist any more"
         for where in sorted(place.offsets)
@@ -142,19 +144,19 @@ def _missing(place: Place, limits: Limits, topic_ids: Mapping[str, str]) -> list
     ]
 
 
-def is_beyond(place: Place, lasts: Offsets) -> bool:
+def is_beyond(place: QueryOffsets, lasts: Offsets) -> bool:
     """Whether the query has passed these ends."""
     return any(lasts.get(where, -1) < offset for where, offset in place.offsets.items())
 
 
-def is_other(place: Place, topic: str, topic_ids: Mapping[str, str]) -> bool:
+def is_other(place: QueryOffsets, topic: str, topic_ids: Mapping[str, str]) -> bool:
     """Whether the topic was recreated since it was read; older clusters have no ids."""
     known, now = place.topic_ids.get(topic), topic_ids.get(topic)
     return bool(known) and bool(now) and known != now
 
 
 def new_at(
-    place: Place, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, str]
+    place: QueryOffsets, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, str]
 ) -> list[TopicPartition]:
     """The partitions that the query has not read yet."""
     return [
@@ -164,14 +166,14 @@ def new_at(
     ]
 
 
-def starts_of(start: Place, end: Place) -> Offsets:
+def starts_of(start: QueryOffsets, end: QueryOffsets) -> Offsets:
     """Where the batch between two places begins in each partition."""
     return {
         where: end.begins.get(where, start.offsets.get(where, 0)) for where in sorted(end.offsets)
     }
 
 
-def cut(start: Place, end: Place, limit: int) -> Place:
+def cut(start: QueryOffsets, end: QueryOffsets, limit: int) -> QueryOffsets:
     """Limit a batch to about ``limit`` offsets, divided in proportion to what each partition has.
     Each nonempty partition gets at least one: a short partition must not wait for the long ones."""
     starts = starts_of(start, end)
@@ -190,7 +192,7 @@ def cut(start: Place, end: Place, limit: int) -> Place:
     return end._replace(offsets={where: starts[where] + share for where, share in shares.items()})
 
 
-def ranges_of(start: Place, end: Place) -> list[OffsetRange]:
+def ranges_of(start: QueryOffsets, end: QueryOffsets) -> list[OffsetRange]:
     """The ranges of a micro-batch. Raises ValueError for a backward one: Spark does not check."""
     if start == end:
         return []

@@ -98,7 +98,7 @@ class Part(NamedTuple):
     looked_ms: float
 
 
-class Verdict(NamedTuple):
+class CommitDecision(NamedTuple):
     """What the driver does: commit task 0, if ``is_new``, and then the ``rest``. Or, with
     ``foreign_count``, that many other tasks may have written it all: ``judge_foreign`` decides with
     their entries."""
@@ -110,7 +110,7 @@ class Verdict(NamedTuple):
 
 def judge_batch(
     batch_id: int, parts: Sequence[Part], *, may_begin: bool, is_late: bool = False
-) -> Verdict:
+) -> CommitDecision:
     """Decide when every task has ended. Raises WriteRefused; nothing may be committed then.
 
     ``may_begin``: a query that has written before may begin without an entry. ``is_late``: when
@@ -142,14 +142,14 @@ def judge_batch(
                     "not by task 0, which is always the first: the group that keeps what task 0 "
                     "has written was deleted or changed"
                 )
-        return Verdict(is_new=True, rest=tuple(range(1, len(parts))))
+        return CommitDecision(is_new=True, rest=tuple(range(1, len(parts))))
     if zero.task_count != len(parts):
-        return Verdict(foreign_count=zero.task_count)
+        return CommitDecision(foreign_count=zero.task_count)
     for part in by_id.values():
         if part.outcome is TaskOutcome.OTHER:
             raise WriteRefused(_differs(batch_id, part))
     missing = [part.partition_id for part in parts if part.outcome is TaskOutcome.OPEN]
-    return Verdict(rest=tuple(sorted(missing)))
+    return CommitDecision(rest=tuple(sorted(missing)))
 
 
 def judge_foreign(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.process.environment import real_environment
 from ottla.client.spark.metadata import Metadata, ids_of
-from ottla.client.spark.offsets import Offsets, Place, nested
+from ottla.client.spark.offsets import Offsets, QueryOffsets, nested
 from ottla.client.spark.options import Options
 from ottla.client.spark.plan import (
     Limits,
@@ -62,7 +62,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = Options.of(options, is_stream=True)
         self._metadata = Metadata(self._options)
         self._clock = real_environment().clock
-        self._initial: Place | None = None
+        self._initial: QueryOffsets | None = None
         # The end of an AvailableNow run.
         self._target: tuple[Offsets, dict[str, str]] | None = None
         self._reported: Offsets = {}
@@ -79,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends; ``start`` itself if there is none."""
-        place = Place.from_json(start)
+        place = QueryOffsets.from_json(start)
         self._commit(place)
         end = self._available(place)
         starts = starts_of(place, end)
@@ -109,8 +109,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges that the batch's tasks read."""
-        place = Place.from_json(end)
-        ranges = ranges_of(Place.from_json(start), place)
+        place = QueryOffsets.from_json(end)
+        ranges = ranges_of(QueryOffsets.from_json(start), place)
         if ranges:
             gone = self._made_anew(place)
             ranges = [one for one in ranges if one.partition.topic not in gone]
@@ -123,13 +123,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Note that the batch which ends here is done."""
-        self._commit(Place.from_json(end))
+        self._commit(QueryOffsets.from_json(end))
 
     def stop(self) -> None:
         """Close connections. Called if the query failed; otherwise Spark ends the process."""
         self._metadata.close()
 
-    def _resolved_start(self) -> Place:
+    def _resolved_start(self) -> QueryOffsets:
         options, metadata = self._options, self._metadata
         partitions = chosen(metadata, options)
         ids = ids_of(metadata.topics())
@@ -140,9 +140,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets = without_loss(outcome, options)
         query_id = real_environment().random.token(QUERY_ID_BYTES).hex()
         known = {name: text for name, text in ids.items() if text}
-        return Place(offsets, dict(offsets), known, query_id)
+        return QueryOffsets(offsets, dict(offsets), known, query_id)
 
-    def _available(self, place: Place) -> Place:
+    def _available(self, place: QueryOffsets) -> QueryOffsets:
         """The place at the end of the logs. Raises RecordsLost."""
         lasts, topic_ids = self._target or self._ends(place)
         if self._target is not None and is_beyond(place, lasts):
@@ -154,7 +154,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report(losses, self._options)
         return end
 
-    def _ends(self, place: Place | None) -> tuple[Offsets, dict[str, str]]:
+    def _ends(self, place: QueryOffsets | None) -> tuple[Offsets, dict[str, str]]:
         metadata = self._metadata
         reached: Mapping[TopicPartition, int] = {} if place is None else place.offsets
         topics = metadata.topics(reached)
@@ -170,7 +170,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         return self._clock.now_ms() - self._last_trigger_ms < self._options.max_delay_ms
 
-    def _made_anew(self, place: Place) -> list[str]:
+    def _made_anew(self, place: QueryOffsets) -> list[str]:
         """The topics that were recreated. Raises RecordsLost.
 
         Their records at these offsets are different ones, and the next batch reads all of them.
@@ -180,7 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report([f"topic {name!r} was deleted and created again" for name in names], self._options)
         return names
 
-    def _commit(self, place: Place) -> None:
+    def _commit(self, place: QueryOffsets) -> None:
         """Commit the query's progress, as of a group without members, for monitoring.
 
         Spark reports a finished batch only when it begins the next; the start of that is known

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
-    from ottla.broker.handlers.shared import Place
+    from ottla.broker.handlers.shared import TopicAndIndex
 
 
 def handle(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
@@ -58,7 +58,7 @@ def _refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResp
 
 
 def _response(
-    request: OffsetCommitRequest, error_of: Callable[[Place], int]
+    request: OffsetCommitRequest, error_of: Callable[[TopicAndIndex], int]
 ) -> OffsetCommitResponse:
     topics = in_order(
         request.topics, error_of, OffsetCommitResponseTopic, OffsetCommitResponsePartition

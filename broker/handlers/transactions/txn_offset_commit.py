@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.engine.deferred import DeferredAnswer
     from ottla.broker.handlers.services import Services
-    from ottla.broker.handlers.shared import ErrorOf, Place
+    from ottla.broker.handlers.shared import ErrorOf, TopicAndIndex
     from ottla.broker.partitions.partition import PartitionRuntime
 
 _LOADING_VERSION = 2
@@ -144,7 +144,7 @@ def _commit(commit: _Commit) -> DeferredAnswer[TxnOffsetCommitResponse]:
 
 
 def _refuse(commit: _Commit, error: ErrorCode) -> TxnOffsetCommitResponse:
-    return _shaped(commit, lambda place: commit.refused.get(place, error))
+    return _shaped(commit, lambda key: commit.refused.get(key, error))
 
 
 def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:
@@ -159,11 +159,11 @@ def _as_told(error: ErrorCode, api_version: int) -> ErrorCode:
     return error
 
 
-def _shaped(commit: _Commit, error_of: Callable[[Place], int]) -> TxnOffsetCommitResponse:
+def _shaped(commit: _Commit, error_of: Callable[[TopicAndIndex], int]) -> TxnOffsetCommitResponse:
     """Old producers take a coordinator that is loading for the end of the world (KAFKA-7296)."""
 
-    def told(place: Place) -> int:
-        error = error_of(place)
+    def told(key: TopicAndIndex) -> int:
+        error = error_of(key)
         is_loading = error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if is_loading and commit.context.api_version < _LOADING_VERSION:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -177,7 +177,7 @@ def _all(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitRe
 
 
 def _response(
-    request: TxnOffsetCommitRequest, error_of: Callable[[Place], int]
+    request: TxnOffsetCommitRequest, error_of: Callable[[TopicAndIndex], int]
 ) -> TxnOffsetCommitResponse:
     topics = in_order(
         request.topics, error_of, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition

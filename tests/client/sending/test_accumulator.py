@@ -222,9 +222,9 @@ def test_a_batch_that_came_back_goes_before_any_other() -> None:
     for _ in range(12):
         put(accumulator)
     first, second = send_all(accumulator, 0)[:2]
-    line = accumulator.line(FIRST)
-    line.return_batch(second, 50)
-    line.return_batch(first, 20)
+    queue = accumulator.queue(FIRST)
+    queue.return_batch(second, 50)
+    queue.return_batch(first, 20)
 
     assert collect(accumulator, 19) == {}
     assert collect(accumulator, 20)[1] == [first]
@@ -242,7 +242,7 @@ def test_a_partition_never_has_batches_with_two_brokers() -> None:
     accumulator.depart(batch, 1)
 
     assert accumulator.collect(0, lambda _: 2, lambda _: True).by_node == {}
-    accumulator.line(FIRST).return_batch(batch, 0)
+    accumulator.queue(FIRST).return_batch(batch, 0)
     assert accumulator.collect(0, lambda _: 2, lambda _: True).by_node == {2: [batch]}
 
 
@@ -302,7 +302,7 @@ def test_batches_off_the_wire_expire_and_those_on_it_do_not() -> None:
     put(accumulator, FIRST, at=0)
     put(accumulator, SECOND, at=5)
     (first, second) = send_all(accumulator, 15)
-    accumulator.line(SECOND).return_batch(second, 0)
+    accumulator.queue(SECOND).return_batch(second, 0)
 
     assert accumulator.next_expiry_ms() == 1005
     assert accumulator.expired(1004) == []

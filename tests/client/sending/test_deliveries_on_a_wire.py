@@ -63,10 +63,10 @@ class Wire(Workbench):
 
     def give_up_oldest(self) -> None:
         """The delivery time of the oldest batch that is off the wire is over."""
-        line = self.accumulator.line(FIRST)
-        if line.sent and line.sent[0].phase is BatchPhase.CLOSED:
-            self._failed(line.sent[0])
-            self.deliveries.give_up(line.sent[0])
+        queue = self.accumulator.queue(FIRST)
+        if queue.sent and queue.sent[0].phase is BatchPhase.CLOSED:
+            self._failed(queue.sent[0])
+            self.deliveries.give_up(queue.sent[0])
 
     def _failed(self, batch: Batch) -> None:
         self.failed.update(value or b"" for _, _, value, _ in batch.items)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ottla.client.ranges import OffsetRange
-from ottla.client.spark.offsets import Bound, Offsets, Place
+from ottla.client.spark.offsets import Bound, Offsets, QueryOffsets
 from ottla.client.spark.plan import (
     Limits,
     advanced,
@@ -28,9 +28,9 @@ LIMITS = Limits({A0: 10, A1: 0}, {A0: 20, A1: 5})
 IDS = {"a": "id of a"}
 
 
-def place(offsets: Offsets, begins: Offsets | None = None, **ids: str) -> Place:
+def place(offsets: Offsets, begins: Offsets | None = None, **ids: str) -> QueryOffsets:
     """A query's position in topics with these ids."""
-    return Place(offsets, begins or {}, ids or IDS, "query")
+    return QueryOffsets(offsets, begins or {}, ids or IDS, "query")
 
 
 def limits(**ends: int) -> Limits:
@@ -155,7 +155,7 @@ def test_a_place_survives_the_checkpoint() -> None:
     somewhere = place({A1: 5, A0: 10, B0: 3}, {B0: 0}, a="x", b="y")
     text = json.dumps(somewhere.as_json())
 
-    again = Place.from_json(json.loads(text))
+    again = QueryOffsets.from_json(json.loads(text))
 
     assert again == somewhere
     assert json.dumps(again.as_json()) == text
@@ -186,10 +186,10 @@ def test_a_new_partition_is_read_from_its_beginning_and_again_from_there() -> No
 def test_the_first_batch_is_repeated_from_where_it_began() -> None:
     """The start that Spark asks for after a crash is another one when the topic has grown; with
     it the records between would be lost."""
-    first = Place({A0: 100}, {A0: 100}, IDS, "query")
+    first = QueryOffsets({A0: 100}, {A0: 100}, IDS, "query")
     end, _ = advanced(first, limits(a0=110), IDS)
 
-    again = Place({A0: 125}, {A0: 125}, IDS, "another")
+    again = QueryOffsets({A0: 125}, {A0: 125}, IDS, "another")
 
     assert ranges_of(first, end) == [OffsetRange(A0, 100, 110)]
     assert ranges_of(again, end) == [OffsetRange(A0, 100, 110)]

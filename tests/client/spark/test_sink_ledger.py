@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.spark.sink_ledger import (
+    CommitDecision,
     Entry,
     Part,
     TaskOutcome,
-    Verdict,
     WriteRefused,
     is_written,
     judge_batch,
@@ -64,14 +64,14 @@ def test_task_0_is_committed_before_the_others() -> None:
     """The entry of task 0 gives every later attempt the number of tasks."""
     parts = [part(number, TaskOutcome.OPEN, LAST) for number in range(3)]
 
-    assert judge_batch(5, parts, may_begin=False) == Verdict(is_new=True, rest=(1, 2))
+    assert judge_batch(5, parts, may_begin=False) == CommitDecision(is_new=True, rest=(1, 2))
 
 
 def test_the_first_batch_needs_no_entry() -> None:
     """No task can have written before it."""
     verdict = judge_batch(0, [part(0, TaskOutcome.OPEN)], may_begin=False)
 
-    assert verdict == Verdict(is_new=True)
+    assert verdict == CommitDecision(is_new=True)
 
 
 def test_a_later_batch_without_an_entry_is_refused_until_an_option_allows_it() -> None:
@@ -91,7 +91,7 @@ def test_a_first_batch_of_long_ago_without_an_entry_is_refused_in_the_same_way()
         judge_batch(0, parts, may_begin=False, is_late=True)
     assert judge_batch(0, parts, may_begin=True, is_late=True).is_new
     found = [part(0, TaskOutcome.SAME, THIS._replace(batch_id=0, task_count=1))]
-    assert judge_batch(0, found, may_begin=False, is_late=True) == Verdict()
+    assert judge_batch(0, found, may_begin=False, is_late=True) == CommitDecision()
 
 
 def test_a_ledger_with_a_hole_at_task_0_is_refused() -> None:
@@ -115,14 +115,14 @@ def test_what_a_crash_has_left_out_is_committed_and_the_rest_left_alone() -> Non
         part(2, TaskOutcome.SAME, THIS),
     ]
 
-    assert judge_batch(5, parts, may_begin=False) == Verdict(rest=(1,))
+    assert judge_batch(5, parts, may_begin=False) == CommitDecision(rest=(1,))
 
 
 def test_a_batch_that_is_written_needs_nothing() -> None:
     """Spark died after the sink had committed and before it noted that."""
     parts = [part(number, TaskOutcome.SAME, THIS) for number in range(2)]
 
-    assert judge_batch(5, parts, may_begin=False) == Verdict()
+    assert judge_batch(5, parts, may_begin=False) == CommitDecision()
 
 
 def test_other_rows_than_before_are_refused_as_nondeterminism() -> None:
@@ -138,7 +138,7 @@ def test_another_number_of_tasks_is_refused_while_some_of_the_others_are_missing
     parts = [part(0, TaskOutcome.OTHER, THIS), part(1, TaskOutcome.OPEN), part(2, TaskOutcome.OPEN)]
 
     verdict = judge_batch(5, parts, may_begin=False)
-    assert verdict == Verdict(foreign_count=2)
+    assert verdict == CommitDecision(foreign_count=2)
     with pytest.raises(WriteRefused, match="by 2 tasks and is now written by 3"):
         judge_foreign(5, parts, {0: THIS, 1: LAST})
 

@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "task-0-committed-with-the-others",
         "client/spark/sink_ledger.py",
-        "        return Verdict(is_new=True, rest=tuple(range(1, len(parts))))\n",
-        "        return Verdict(rest=tuple(range(len(parts))))\n",
+        "        return CommitDecision(is_new=True, rest=tuple(range(1, len(parts))))\n",
+        "        return CommitDecision(rest=tuple(range(len(parts))))\n",
         "The driver commits task 0 before the other tasks.",
         ("tests/client/spark/test_sink_ledger.py",),
     ),
