@@ -7,6 +7,7 @@ aliases. See docs/classic.md. New programs use ``ottla.sync`` or ``ottla``.
 
 from __future__ import annotations
 
+from ottla.client.classic.announcement import Announcement
 from ottla.client.classic.connector import ConnectorFactory, ConsumerConnector
 from ottla.client.classic.message_sets import (
     ByteBufferMessageSet,
@@ -46,6 +47,7 @@ ConsumerRebalanceFailedException = RebalanceFailed
 __all__ = [
     "EARLIEST_TIME",
     "LATEST_TIME",
+    "Announcement",
     "Blacklist",
     "ByteBufferMessageSet",
     "CallbackHandler",

@@ -33,7 +33,6 @@ def owned(seen: GroupImage, consumer_id: str) -> list[int]:
     return [slot.partition for slot in division(seen, consumer_id)]
 
 
-@pytest.mark.requirement("REB-06")
 def test_six_partitions_and_three_consumers_make_three_ranges() -> None:
     """The example of the documents; every member computes it alone, from the same reading."""
     seen = image({"c": ONE, "a": ONE, "b": ONE}, *partitions(6))

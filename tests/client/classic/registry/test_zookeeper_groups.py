@@ -189,6 +189,30 @@ async def test_a_new_topic_is_held_against_the_filter() -> None:
     assert before == ["a1:0", "a2:0"]
 
 
+@pytest.mark.requirement("REB-06")
+async def test_old_owner_entries_go_and_new_ones_come() -> None:
+    """Six partitions and three consumers: each has a range of two, in the order of the ids."""
+    async with site() as here:
+        await add_topic(here.session, "six", {number: (number % 2 + 1,) for number in range(6)})
+        wants = static({"six": 1})
+        path = "/consumers/g/owners/six"
+
+        async def owners() -> list[str]:
+            names = sorted(await here.session.children(path))
+            return [(await here.session.get(f"{path}/{one}")).data.decode() for one in names]
+
+        first = await here.join("b", wants)
+        alone = await owners()
+        others = [await here.join(name, wants) for name in ("c", "a")]
+        members = [others[1], first, others[0]]
+        ranges = [["six:0", "six:1"], ["six:2", "six:3"], ["six:4", "six:5"]]
+        await until(lambda: [one.feed.owned for one in members] == ranges)
+        shared = await owners()
+
+    assert alone == ["b-0"] * 6
+    assert shared == ["a-0", "a-0", "b-0", "b-0", "c-0", "c-0"]
+
+
 async def test_a_topic_that_is_named_before_it_exists_is_consumed_later() -> None:
     """Its partitions are taken when they appear, also those that are added."""
     async with site() as here:
