@@ -3,6 +3,7 @@
 Lines are written for each refused operation, each allowed change of the cluster, and each
 authentication. What a client sent is escaped and cut. Refusals of one kind, which a client may
 repeat without end, are limited in number; the next line of the kind says how many were left out.
+So are all refusals of one client together: one request may ask for a hundred thousand names.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 TEXT_MAX = 256
 # So many refusals of one kind are written within a window.
 BURST = 5
+# And so many of one principal at one address, or failed logins of one address.
+CLIENT_BURST = 200
 WINDOW_MS = 10_000
 KINDS_MAX = 10_000
 
@@ -62,6 +65,13 @@ class Audit:
         decision: AclDecision,
     ) -> None:
         """A caller was refused an operation, or was allowed one that changes the cluster."""
+        left_out = 0
+        if not decision.is_allowed:
+            client = ("client", caller.principal, caller.client_host)
+            kind = (caller.principal, operation.name, resource.name, name[:TEXT_MAX])
+            left_out = self._left_out(client, kind)
+            if left_out < 0:
+                return
         fields = {
             "event": "change" if decision.is_allowed else "refusal",
             **_of_caller(caller),
@@ -72,10 +82,7 @@ class Audit:
             "reason": decision.reason,
             "rule": None if decision.rule is None else told(decision.rule),
         }
-        kind = None
-        if not decision.is_allowed:
-            kind = (caller.principal, operation.name, resource.name, name[:TEXT_MAX])
-        self._say(fields, kind)
+        self._say(fields, left_out)
 
     def authenticated(
         self, peer: RequestCaller, mechanism: str, error: str | None = None, *, user: str = ""
@@ -90,6 +97,12 @@ class Audit:
         """
         if error is None and not self._has_logins:
             return
+        left_out = 0
+        if error is not None:
+            client = ("authentication", peer.client_host)
+            left_out = self._left_out(client, (*client, user[:TEXT_MAX]))
+            if left_out < 0:
+                return
         fields = {
             "event": "authentication" if error is None else "authentication-failure",
             **_of_caller(peer),
@@ -98,8 +111,7 @@ class Audit:
         }
         if error is not None:
             fields["user"] = user
-        kind = None if error is None else ("authentication", peer.client_host, user[:TEXT_MAX])
-        self._say(fields, kind)
+        self._say(fields, left_out)
 
     def token_changed(self, caller: RequestCaller, verb: str, token_id: str, owner: str) -> None:
         """A caller has created, renewed or expired a delegation token, which has no rules but the
@@ -113,22 +125,30 @@ class Audit:
             "decision": "allowed",
             "reason": f"a token of {owner}",
         }
-        self._say(fields, None)
+        self._say(fields)
 
     def said(self, event: str, **fields: str | int | None) -> None:
         """Something else that belongs here, such as a start with insecure settings."""
-        self._say({"event": event, **fields}, None)
+        self._say({"event": event, **fields})
 
-    def _say(self, fields: dict[str, Any], kind: _Kind | None) -> None:
-        left_out = 0
-        if kind is not None:
-            window = self._window(kind)
-            window[1] += 1
-            if window[1] > BURST:
-                self.left_out_count += 1
-                return
-            left_out = int(window[2])
-            window[2] = 0
+    def _left_out(self, client: _Kind, kind: _Kind) -> int:
+        """How many lines before this one were left out; -1 if this one has to be, too."""
+        of_client = self._window(client, CLIENT_BURST)
+        if of_client[1] >= CLIENT_BURST:
+            of_client[1] += 1
+            self.left_out_count += 1
+            return -1
+        window = self._window(kind, BURST)
+        window[1] += 1
+        if window[1] > BURST:
+            self.left_out_count += 1
+            return -1
+        of_client[1] += 1
+        left_out = int(window[2] + of_client[2])
+        window[2] = of_client[2] = 0
+        return left_out
+
+    def _say(self, fields: dict[str, Any], left_out: int = 0) -> None:
         self._sequence += 1
         self.line_count += 1
         line = {
@@ -145,14 +165,14 @@ class Audit:
         if self.write_too is not None:
             self.write_too(text)
 
-    def _window(self, kind: _Kind) -> list[float]:
+    def _window(self, kind: _Kind, burst: int) -> list[float]:
         """Start, lines and lines left out earlier of the kind's current window."""
         now_ms = self._clock.now_ms()
         window = self._windows.pop(kind, None)
         if window is None:
             window = [now_ms, 0, 0]
         elif window[0] + WINDOW_MS <= now_ms:
-            window = [now_ms, 0, window[2] + max(0, window[1] - BURST)]
+            window = [now_ms, 0, window[2] + max(0, window[1] - burst)]
         # Last in the order: the first ones are those that are not heard of any more.
         self._windows[kind] = window
         if len(self._windows) > KINDS_MAX:

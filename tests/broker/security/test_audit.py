@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.broker.authorization.index import AclDecision
 from ottla.broker.engine.context import RequestContext
-from ottla.broker.security.audit import BURST, KINDS_MAX, TEXT_MAX, WINDOW_MS, Audit
+from ottla.broker.security.audit import BURST, CLIENT_BURST, KINDS_MAX, TEXT_MAX, WINDOW_MS, Audit
 from ottla.broker.security.audit_file import AuditFile, audit_sink
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.protocol.acls import AclPattern, AclResourceType, AclRule, Operation, Permission
@@ -161,13 +161,38 @@ def test_repeated_refusals_are_counted_instead_of_written() -> None:
 
 
 def test_only_so_many_kinds_of_refusals_are_remembered() -> None:
-    """A client that asks for ever new names must not fill the memory."""
+    """Clients that ask for ever new names must not fill the memory."""
     lines = Lines()
     for number in range(KINDS_MAX + 100):
-        lines.refuse(_request(), name=str(number))
+        lines.refuse(Peer(f"User:{number}"))
 
     assert len(lines.audit._windows) == KINDS_MAX
     assert len(lines.texts) == KINDS_MAX + 100
+
+
+def test_one_client_that_asks_for_ever_new_names_fills_neither_the_disk_nor_the_loops_time() -> (
+    None
+):
+    """A request of FindCoordinator may name a hundred thousand groups. What was left out is said,
+    and the refusals of other clients are not hidden."""
+    lines = Lines()
+    for number in range(10 * CLIENT_BURST):
+        lines.refuse(Peer(), name=str(number))
+    lines.refuse(Peer("User:other"))
+    assert len(lines.texts) == CLIENT_BURST + 1
+    assert lines.audit.left_out_count == 9 * CLIENT_BURST
+
+    lines.clock.now += WINDOW_MS
+    lines.refuse(Peer(), name="new")
+    assert lines.parsed[-1]["left_out_before"] == 9 * CLIENT_BURST
+
+
+def test_one_address_that_fails_to_log_in_as_ever_new_users_is_counted() -> None:
+    """The names are the stranger's choice."""
+    lines = Lines()
+    for number in range(2 * CLIENT_BURST):
+        lines.audit.authenticated(Peer("User:ANONYMOUS"), "PLAIN", "unknown", user=str(number))
+    assert len(lines.texts) == CLIENT_BURST
 
 
 def test_lines_go_to_the_file_that_the_setting_names() -> None:
