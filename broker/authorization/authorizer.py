@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.authorization")
 
-# So many decisions are remembered; a decision and its key take about 300 bytes.
+# So many decisions are remembered; a decision and its key take about 300 bytes. Longer names, which
+# a client may make up, are not kept: there would be gigabytes of them.
 REMEMBERED_MAX = 100_000
+NAME_CHARS_MAX = 256
 _SUPER_USER = AclDecision(True, "a super user may do everything")
 _NOT_LOADED = AclDecision(False, "the rules have not been loaded yet")
 _FAILED = AclDecision(False, "the decision has failed")
@@ -186,6 +188,8 @@ class AclAuthorizer(Authorizer):
 
     def _decision(self, key: tuple[str, str, Operation, AclResourceType, str]) -> AclDecision:
         decision = self.decide(*key)
+        if len(key[4]) > NAME_CHARS_MAX:
+            return decision
         if len(self._remembered) >= REMEMBERED_MAX:
             self._forget()
         is_silent = decision.is_allowed and key[2] not in _CHANGES

@@ -153,6 +153,16 @@ def test_only_so_many_decisions_are_remembered(monkeypatch: pytest.MonkeyPatch) 
     assert authorizer.is_allowed(Caller(), READ, TOPIC, "t")
 
 
+def test_decisions_about_very_long_names_are_not_remembered() -> None:
+    """Names have up to 32 KiB: a client without rights would fill 3 GB with made-up ones."""
+    authorizer = _authorizer(_allow("t", READ))
+    long = "t" * (module.NAME_CHARS_MAX + 1)
+    assert not authorizer.is_allowed(Caller(), READ, TOPIC, long)
+    assert not authorizer.may_see(Caller(), READ, TOPIC, long)
+
+    assert not authorizer._remembered
+
+
 def test_operations_are_listed_as_kafkas_bit_field() -> None:
     """Of a topic that the caller may read: Read and the implied Describe."""
     authorizer = _authorizer(_allow("t", READ))
