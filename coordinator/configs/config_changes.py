@@ -66,7 +66,7 @@ def check_broker_configs(
     """A broker's dynamic settings as AlterConfigs brings them. Raises KafkaError."""
     checked = _without_nulls(values)
     for name, text in checked.items():
-        _check_dynamic(name, for_one_broker=for_one_broker)
+        _check_dynamic(_base_of(name), for_one_broker=for_one_broker)
         _check_broker(name, text)
     return checked
 
@@ -79,6 +79,7 @@ def change_broker_configs(
     for change in changes:
         _check_dynamic(change.name, for_one_broker=for_one_broker)
         if change.name in changed:
+            _check_dynamic(_base_of(change.name), for_one_broker=for_one_broker)
             _check_broker(change.name, changed[change.name])
     return changed
 
@@ -154,6 +155,15 @@ def _is_password(name: str) -> bool:
         name == one or (name.startswith("listener.name.") and name.endswith(f".{one}"))
         for one in _PASSWORDS
     )
+
+
+def _base_of(name: str) -> str:
+    """The setting that a name of one listener is about (``listener.name.NAME.``, with or without
+    a mechanism): what cannot change for all listeners cannot change for one."""
+    if not name.startswith("listener.name."):
+        return name
+    own = name.removeprefix("listener.name.").partition(".")[2]
+    return own if own in BROKER_CONFIGS else own.partition(".")[2]
 
 
 def _check_together(values: Mapping[str, str]) -> None:

@@ -169,3 +169,33 @@ def test_a_password_is_not_stored_in_the_clear(name: str) -> None:
         check_broker_configs({name: "hunter2"}, for_one_broker=True)
     removal = [ConfigAlteration(name, DELETE, None)]
     assert change_broker_configs({name: "hunter2"}, removal, for_one_broker=True) == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "listener.name.sasl_ssl.ssl.principal.mapping.rules",
+        "listener.name.sasl_ssl.connections.max.reauth.ms",
+        "listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url",
+        "listener.name.x.super.users",
+    ],
+)
+def test_what_cannot_change_while_the_broker_runs_cannot_change_for_one_listener(name: str) -> None:
+    """Who may alter settings would make certificates those of a super user by other rules. What
+    another tool has put there can be removed."""
+    with pytest.raises(KafkaError, match="cannot be changed while the broker runs"):
+        check_broker_configs({name: "RULE:.*/admin/"}, for_one_broker=True)
+    change = ConfigAlteration(name, SET, "RULE:.*/admin/")
+    with pytest.raises(KafkaError, match="cannot be changed while the broker runs"):
+        change_broker_configs({}, [change], for_one_broker=True)
+
+    removal = ConfigAlteration(name, DELETE, None)
+    assert change_broker_configs({name: "x"}, [removal], for_one_broker=True) == {}
+
+
+def test_a_listeners_own_setting_of_single_brokers_is_not_for_all() -> None:
+    """As in Kafka: brokers have key stores of their own."""
+    name = "listener.name.ssl.ssl.keystore.location"
+    assert check_broker_configs({name: "/x"}, for_one_broker=True) == {name: "/x"}
+    with pytest.raises(KafkaError, match="single brokers only"):
+        check_broker_configs({name: "/x"}, for_one_broker=False)
