@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,15 +12,25 @@ from ottla.protocol.acls import CLUSTER_NAME, AclResourceType
 from ottla.protocol.compile import encode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.protocol.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
 from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
+from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from ottla.protocol.ports import Address
 from tests.broker.authorization.cases import CASES
 from tests.broker.authorization.test_matrix import codes_of, may_by, situations_of
 from tests.broker.security.test_login import log_in
 from tests.broker.support.requests import create
+from tests.broker.support.token_broker import SECRET, token_settings
 from tests.interop.support.apache import ApacheCluster, free_ports
 from tests.interop.support.clients import JAVA_VERSIONS, needs
+from tests.support.in_process import running_broker
 from tests.support.raw_client import RawClient
 from tests.support.sasl_broker import jaas
 
@@ -172,3 +183,95 @@ async def test_apache_kafka_answers_what_our_answers_are_compared_with(
 
     assert wrong == []
     assert len(asked) > 35
+
+
+class TokenKafka(GuardedKafka):
+    """Apache Kafka with the same secret, users and super user."""
+
+    def _settings_of(self, broker_id: int) -> str:
+        lines = dict(line.split("=", 1) for line in super()._settings_of(broker_id).splitlines())
+        users = {f"user_{name}": f"{name}-secret" for name in ("admin", "alice", "bob")}
+        lines |= {
+            "delegation.token.secret.key": SECRET,
+            "listener.name.admin.plain.sasl.jaas.config": jaas(
+                "PLAIN", username="admin", password="admin-secret", **users
+            ),
+        }
+        return "".join(f"{name}={value}\n" for name, value in lines.items())
+
+
+Codes = list[tuple[str, int]]
+
+
+async def answers_of(where: Address) -> Codes:
+    """What alice and bob are answered to the same requests: names and error codes."""
+    said: Codes = []
+    async with RawClient(*where) as alice, RawClient(*where) as bob:
+        for client, user in ((alice, "alice"), (bob, "bob")):
+            await log_in(client, f"\0{user}\0{user}-secret".encode())
+
+        async def ask(name: str, client: RawClient, version: int, request: Any) -> Any:
+            answer = await client.call(version, request)
+            said.append((name, answer.error_code))
+            return answer
+
+        async def known(client: RawClient, token_hmac: bytes, *, gone: bool = False) -> None:
+            """Apache's controller tells its brokers later."""
+            async with asyncio.timeout(60):
+                while True:
+                    listed = await client.call(3, DescribeDelegationTokenRequest(None))
+                    if any(one.hmac == token_hmac for one in listed.tokens) is not gone:
+                        return
+                    await asyncio.sleep(0.05)
+
+        renewers = [CreatableRenewers("User", "bob")]
+        made = await ask("own", alice, 3, CreateDelegationTokenRequest(None, None, renewers, -1))
+        first = await ask("version 1", alice, 1, CreateDelegationTokenRequest(max_lifetime_ms=5))
+        own = await ask("bob's", bob, 3, CreateDelegationTokenRequest(max_lifetime_ms=60_000))
+        for client, token in ((alice, made), (bob, made), (bob, own)):
+            await known(client, token.hmac)
+        others = CreateDelegationTokenRequest("User", "bob", [], -1)
+        await ask("another's", alice, 3, others)
+        group = CreateDelegationTokenRequest(None, None, [CreatableRenewers("Group", "g")], -1)
+        await ask("group", alice, 3, group)
+        assert len(made.hmac) == len(hmac.digest(b"", b"", "sha512"))
+        expected = hmac.digest(SECRET.encode(), made.token_id.encode(), "sha512")
+        assert made.hmac == expected
+        day_ms = 86_400_000
+        said.append(("lifetime", made.max_timestamp_ms - made.issue_timestamp_ms - 7 * day_ms))
+        said.append(("expiry", made.expiry_timestamp_ms - made.issue_timestamp_ms - day_ms))
+        said.append(("short", first.expiry_timestamp_ms - first.issue_timestamp_ms - 5))
+        for version in (1, 2):
+            for period_ms in (-1, 60_000):
+                renewal = RenewDelegationTokenRequest(made.hmac, period_ms)
+                await ask("renewed by its renewer", bob, version, renewal)
+                expiry = ExpireDelegationTokenRequest(made.hmac, 60_000)
+                await ask("expired later", alice, version, expiry)
+        # The first one's five milliseconds are over, by the clock of any broker.
+        await asyncio.sleep(0.1)
+        for what in (RenewDelegationTokenRequest, ExpireDelegationTokenRequest):
+            await ask("another's hmac", alice, 2, what(own.hmac, -1))
+            await ask("unknown hmac", alice, 2, what(bytes(64), -1))
+            await ask("no hmac", alice, 2, what(b"", -1))
+            await ask("expired", alice, 2, what(first.hmac, 60_000))
+        for version in (1, 2, 3):
+            everything = await ask("list", bob, version, DescribeDelegationTokenRequest(None))
+            said.append(("listed", len(everything.tokens)))
+            nobody = await ask("list of none", bob, version, DescribeDelegationTokenRequest([]))
+            said.append(("listed", len(nobody.tokens)))
+        await ask("expired now", bob, 2, ExpireDelegationTokenRequest(own.hmac, -1))
+        await known(bob, own.hmac, gone=True)
+        await ask("expired again", bob, 2, ExpireDelegationTokenRequest(own.hmac, -1))
+    return said
+
+
+@pytest.mark.parametrize("version", JAVA_VERSIONS)
+async def test_apache_kafka_answers_the_same_about_tokens(version: str, tmp_path: Path) -> None:
+    """Rights, lifetimes and errors of the four APIs, in each version that both serve."""
+    needs("java", "mvn")
+    with TokenKafka(version, tmp_path) as apache:
+        theirs = await answers_of(Address("127.0.0.1", apache.admin_port))
+    settings = token_settings(authorizer_class_name="ottla.acl")
+    async with running_broker(settings) as running:
+        ours = await answers_of(running.broker.address)
+    assert ours == theirs
