@@ -122,7 +122,8 @@ class ListenerLogins:
         """Write one line about a client that was not let in."""
         self._logins.failure_count += 1
         self._logins.on_login(connection, "SASL", reason[:_REASON_MAX])
-        logger.info(
+        # The audit log has the first ones of an address: a stranger must not fill the disk.
+        logger.debug(
             "no login of %s on %s: %s",
             connection.client_host,
             connection.listener,
