@@ -15,6 +15,7 @@ from tests.mutants.rooms import (
     security,
     spark,
     store,
+    strangers,
     transactions,
     wiring,
 )
@@ -30,6 +31,7 @@ MUTANTS = (
     *groups.MUTANTS,
     *transactions.MUTANTS,
     *security.MUTANTS,
+    *strangers.MUTANTS,
     *wiring.MUTANTS,
     *client.MUTANTS,
     *spark.MUTANTS,
