@@ -184,6 +184,7 @@ class GroupShard(CoordinatorShard["Effects"]):
         for group in self.groups.values():
             group.on_unload(error)
         outbox.fail_all(error)
+        assert not outbox.open_count, "a request would never be answered"
         return outbox.take_answers()
 
     # Reports.

@@ -8,13 +8,13 @@ import pytest
 
 from tests.tidy.tree import functions, product_modules
 
-# Asserts per hundred functions, at least. The aim is 33; raise a floor when its room gets better.
+# Asserts per hundred functions, at least. The aim is 33; the room of groups is still below it.
 FLOORS = {
     "broker.cleaner": 33,
     "broker.following": 33,
     "broker.replica": 33,
     "coordinator.controller": 36,
-    "coordinator.group": 19,
+    "coordinator.group": 20,
     "coordinator.transaction": 43,
 }
 

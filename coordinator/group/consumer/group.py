@@ -120,6 +120,7 @@ class ConsumerGroup:
 
         No record is written and no session starts before a member joins: a refused join must not
         change the kind of the group."""
+        assert self.is_void, "two groups would be one"
         changes = Changes(self.state)
         migrants = list(migrants)
         if migrants:
@@ -250,6 +251,7 @@ class ConsumerGroup:
         """The records that delete the group; it is void afterwards."""
         changes = Changes(self.state)
         changes.remove_group()
+        assert self.is_void, "the shard drops it"
         return changes.records
 
     @property

@@ -171,6 +171,7 @@ class ConsumerGroupState:
         self.classic_count += member.uses_classic_protocol
         if subscription.instance_id is not None:
             self.static_members[subscription.instance_id] = member_id
+        assert self.classic_count <= len(self.members)
 
     def _set_progress(self, member: ConsumerGroupMember, progress: MemberAssignment) -> None:
         self._release(member)
@@ -184,6 +185,7 @@ class ConsumerGroupState:
         if member is not None:
             self._release(member)
             self._forget_identity(member)
+            assert self.classic_count <= len(self.members), "the group could never be converted"
 
     def _release(self, member: ConsumerGroupMember) -> None:
         for assignment in (member.progress.assigned, member.progress.revoking):
@@ -210,6 +212,8 @@ class ConsumerGroupState:
         self.owners.clear()
         for member in self.members.values():
             self._set_progress(member, member.progress)
+        assert self.targets.keys() <= self.members.keys(), "partitions would wait for no member"
+        assert self.members.keys() >= set(self.owners.values()), "no member would give them back"
 
 
 def _put_back(table: dict[str, _Old], name: str, old: _Old | None) -> None:
