@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla import Cluster
 from ottla.broker.security.credentials import Credentials
 from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.security.exchanges import ScramExchange
@@ -30,9 +31,10 @@ from ottla.protocol.ports import Ports
 from ottla.protocol.sasl.scram import ScramClient
 from ottla.protocol.sasl.scram_record import SCRAM_SHA_256
 from ottla.protocol.secret import Secret
+from ottla.sync import Admin
 from ottla.wire.api import declare
 from ottla.wire.clock import RealClock
-from ottla.wire.errors import AuthenticationFailed, TransportError
+from ottla.wire.errors import AuthenticationFailed, RequestRefused, TransportError
 from ottla.wire.real import RealNet, RealRandom
 from tests.broker.support.requests import fetch
 from tests.broker.support.token_broker import (
@@ -353,3 +355,24 @@ async def test_a_fetch_that_waits_ends_with_its_token() -> None:
         with pytest.raises(TransportError):
             await waiting
         assert time.monotonic() - begun < 2
+
+
+@pytest.mark.parametrize(("security", "may"), [("ssl", False), ("mtls", True)])
+def test_a_certificate_is_an_authentication_and_encryption_is_none(
+    security: str, may: bool
+) -> None:
+    """Tokens are made by the owner of a certificate, not by an anonymous client over TLS."""
+    settings = {"delegation.token.secret.key": SECRET}
+    with Cluster(security=security, settings=settings) as cluster:
+        options = dict(cluster.client_settings("java"))
+        with Admin(str(options.pop("bootstrap.servers")), security=options) as admin:
+            if may:
+                token = admin.tokens.create_token()
+                assert token.owner == token.requester != "User:ANONYMOUS"
+                assert admin.tokens.describe_tokens() == [token]
+            else:
+                with pytest.raises(
+                    RequestRefused, match="neither without authentication"
+                ) as caught:
+                    admin.tokens.create_token()
+                assert caught.value.code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
