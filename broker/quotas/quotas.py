@@ -55,11 +55,12 @@ class Quotas:
         return self._buckets.limits_of(principal.partition(":")[2], client_id, self.now_ms())
 
     def limits(self, principal: str, client_id: memoryview) -> bool:
-        """Whether the client has any quota; its id is as on the wire."""
+        """Whether the client has any quota; its id is as on the wire. A client whose id is no text
+        is to go the ordinary way, which refuses it: its user may have a quota."""
         try:
             text = str(client_id, "utf-8")
         except UnicodeDecodeError:
-            return False
+            return True
         return self.limits_of(principal, text) is not None
 
     def fetch_hold_ms(self, context: RequestContext) -> int:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.network.connection import MUTED
+from ottla.protocol.compile import encode
+from ottla.protocol.headers import RequestHeader, encode_request_header
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -26,10 +28,12 @@ RATE = 1_000.0
 CLIENT = [EntityData(entity_type="client-id", entity_name="slow")]
 
 
-async def limit(client: RawClient, key: str, value: float | None) -> None:
+async def limit(
+    client: RawClient, key: str, value: float | None, whom: list[EntityData] = CLIENT
+) -> None:
     """Give the client id "slow" a quota, or take it away."""
     op = OpData(key=key, value=value or 0.0, remove=value is None)
-    entry = AlterClientQuotasRequestEntryData(entity=CLIENT, ops=[op])
+    entry = AlterClientQuotasRequestEntryData(entity=whom, ops=[op])
     answer = await client.call(1, AlterClientQuotasRequest(entries=[entry]))
     assert [one.error_code for one in answer.entries] == [0]
 
@@ -93,6 +97,23 @@ async def test_a_producer_that_wants_no_answer_is_held_as_well() -> None:
         found = await client.call(9, list_offsets(-1))
 
         assert found.topics[0].partitions[0].offset == 1
+
+
+async def test_a_client_id_that_is_no_text_does_not_leave_its_user_without_quota() -> None:
+    """Such a request is refused, whichever way it takes through the broker."""
+    user = [EntityData(entity_type="user", entity_name="ANONYMOUS")]
+    request = produce(batch(b"x" * 10_000))
+    async with running_broker() as running, running.connect() as client:
+        await create(client)
+        await produced(client, batch(b"x"), 9)
+        await limit(client, "producer_byte_rate", RATE, user)
+        out = bytearray()
+        encode_request_header(out, RequestHeader(0, 9, 1, "slow"))
+        frame = bytes(out).replace(b"slow", b"\xff\xfe\xfd\xfc") + encode(request, 9)
+        async with running.connect() as sly:
+            sly.send_frame(frame)
+            with pytest.raises(EOFError):
+                await sly.frame()
 
 
 @pytest.mark.parametrize("version", [4, 12])
