@@ -7,8 +7,10 @@ algorithms are accepted: otherwise a client could sign with the public key as if
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+import http.client
 import json
 import logging
 import urllib.parse
@@ -87,6 +89,7 @@ class BearerTokens:
         self._keys: dict[str, VerifyingKey] = {}
         self._fetched_ms: float | None = None
         self._tried_ms: float | None = None
+        self._fetching = asyncio.Lock()
 
     async def check(self, token: Secret) -> Authenticated:
         """Whose token it is. Raises KafkaError with the reason, which is for the broker's log."""
@@ -100,21 +103,26 @@ class BearerTokens:
         return authenticated(settings, claims, self._clock.wall_ms())
 
     async def _fetch_if_due(self, key_id: str) -> None:
-        now_ms = self._clock.now_ms()
+        if key_id in self._keys and (self._fetching.locked() or not self._is_old()):
+            return
+        # Clients that come while the keys are fetched wait for them: a refusal is final to clients.
+        async with self._fetching:
+            now_ms = self._clock.now_ms()
+            is_early = self._tried_ms is not None and now_ms - self._tried_ms < RETRY_MS
+            if is_early or (key_id in self._keys and not self._is_old()):
+                return
+            self._tried_ms = now_ms
+            try:
+                self._keys = await self._offload.run(fetched, self._settings.jwks_url)
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                # Those known before go on to count.
+                logger.error("the keys at %s cannot be read: %s", self._settings.jwks_url, error)
+                return
+            self._fetched_ms = now_ms
+
+    def _is_old(self) -> bool:
         fetched_ms = self._fetched_ms
-        is_old = fetched_ms is None or now_ms - fetched_ms >= self._settings.refresh_ms
-        is_unknown = key_id not in self._keys
-        is_early = self._tried_ms is not None and now_ms - self._tried_ms < RETRY_MS
-        if not (is_old or is_unknown) or is_early:
-            return
-        self._tried_ms = now_ms
-        try:
-            self._keys = await self._offload.run(fetched, self._settings.jwks_url)
-        except (OSError, ValueError) as error:
-            # Those known before go on to count.
-            logger.error("the keys at %s cannot be read: %s", self._settings.jwks_url, error)
-            return
-        self._fetched_ms = now_ms
+        return fetched_ms is None or self._clock.now_ms() - fetched_ms >= self._settings.refresh_ms
 
 
 class BearerExchange:

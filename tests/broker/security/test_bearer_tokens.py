@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import http.client
 import http.server
 import json
 import threading
@@ -128,6 +130,49 @@ async def test_a_token_that_the_issuer_signed_names_the_user(keys: str, token: s
     assert await user_of(settings_of(keys), token) == "alice"
 
 
+class Patient:
+    """Work in a thread that takes its time."""
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+        self.calls: list[str] = []
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        self.calls.append(function.__name__)
+        if function.__name__ == "fetched":
+            await self.may_end.wait()
+        return function(*arguments)
+
+
+async def test_clients_that_come_while_the_keys_are_fetched_wait_for_them(keys: str) -> None:
+    """After a start all clients come at once. A client takes a refused login for final."""
+    offload = Patient()
+    tokens = BearerTokens(settings_of(keys), StandingClock(), offload)
+    logins = [asyncio.create_task(tokens.check(Secret(signed()))) for _ in range(5)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    offload.may_end.set()
+
+    assert {one.user for one in await asyncio.gather(*logins)} == {"alice"}
+    assert offload.calls.count("fetched") == 1
+
+
+async def test_a_server_of_keys_that_speaks_no_http_leaves_those_that_are_known(
+    keys: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is none of the operating system's."""
+
+    def broken(_url: str, **_options: Any) -> Any:
+        raise http.client.BadStatusLine("SSH-2.0")
+
+    tokens = BearerTokens(settings_of(keys, refresh_ms=0), StandingClock(), Inline())
+    await tokens.check(Secret(signed()))
+    tokens._tried_ms = None
+    monkeypatch.setattr("urllib.request.urlopen", broken)
+
+    assert (await tokens.check(Secret(signed()))).user == "alice"
+
+
 PUBLIC = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -231,8 +276,6 @@ def issuer() -> Iterator[tuple[str, list[str]]]:
 
 async def test_clients_log_in_with_tokens_of_an_issuer() -> None:
     """Our client asks the issuer itself, confluent-kafka is given a token; a bad one is refused."""
-    import asyncio
-
     with issuer() as (url, asked):
         settings = {
             **sasl_settings("OAUTHBEARER"),
