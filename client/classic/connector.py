@@ -239,6 +239,7 @@ class ConsumerConnector(Face):
             offset_reset=config.offset_reset,
             chunks_max=config.queued_chunks_max,
             commits=config.auto_commit,
+            is_dual=config.is_dual,
         )
         self._feed.start()
 

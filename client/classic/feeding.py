@@ -45,6 +45,7 @@ class StreamFeed:
         offset_reset: str,
         chunks_max: int,
         commits: bool,
+        is_dual: bool = False,
     ) -> None:
         self._consumer = consumer
         self._stream_of = stream_of
@@ -53,6 +54,9 @@ class StreamFeed:
         self._chunks_max = chunks_max
         # Whether what was consumed is committed when partitions are given up.
         self._commits = commits
+        # An offset that was fetched from two storages may be missing in one of them: then it is
+        # committed again, also if nothing was consumed.
+        self._is_dual = is_dual
         self._streams: dict[TopicPartition, StreamQueue] = {}
         self._slots: dict[TopicPartition, RegistrySlot] = {}
         self._paused: set[TopicPartition] = set()
@@ -92,7 +96,8 @@ class StreamFeed:
         consumer.assign(list(self._slots))
         for slot, share in shares.items():
             if share.offset is not None:
-                self._stored[slot] = share.offset
+                if not self._is_dual:
+                    self._stored[slot] = share.offset
                 consumer.seek(slot.where, share.offset)
             elif self._reset_time is not None:
                 consumer.seek_to_time(self._reset_time, slot.where)

@@ -157,3 +157,64 @@ async def test_a_group_moves_in_four_steps_while_messages_flow(tmp_path: Path, t
     found = [value for one in readers for value in one.values]
     assert sorted(found) == sorted(sent)
     assert offsets == dict.fromkeys(PARTITIONS, len(sent) // 4)
+
+
+@pytest.mark.parametrize("to", list(STEPS))
+async def test_partitions_without_new_messages_are_moved_too(tmp_path: Path, to: str) -> None:
+    """A consumer with both storages hands the offset on, even if it has consumed nothing."""
+    async with classic_site(tmp_path) as site:
+        await site.topic("t", {0: [1]})
+        await site.send("t", [b"0", b"1"])
+        before, both, after = STEPS[to]
+        one, first = await consume(site, 2, **before)
+        await asyncio.to_thread(one.shutdown)
+        two, second = await consume(site, 0, **both)
+        await asyncio.to_thread(two.shutdown)
+        await site.send("t", [b"2"])
+        _, third = await consume(site, 1, **after)
+
+    assert [one.values for one in (first, second, third)] == [[b"0", b"1"], [], [b"2"]]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+async def test_two_hundred_thousand_messages_flow_while_a_group_moves_there_and_back(
+    tmp_path: Path,
+) -> None:
+    """ZooKeeper, Kafka, ZooKeeper: eight rolling restarts of two consumers, nothing lost or
+    repeated."""
+    count = 200_000
+    async with classic_site(tmp_path) as site:
+        await site.topic("t", {number: [1] for number in PARTITIONS})
+        produced = 0
+
+        async def produce() -> None:
+            nonlocal produced
+            while produced < count:
+                values = [b"%d" % number for number in range(produced, produced + 4_000)]
+                for partition in PARTITIONS:
+                    await site.send("t", values[partition::4], partition)
+                produced += len(values)
+
+        producing = asyncio.create_task(produce())
+        steps = [*STEPS["kafka"], *STEPS["zookeeper"][1:]]
+        members = [await consume(site, 1, **steps[0])]
+        members.append(await consume(site, 0, **steps[0]))
+        readers = [reader for _, reader in members]
+        for step in steps[1:]:
+            for place in range(2):
+                await asyncio.to_thread(members[place][0].shutdown)
+                members[place] = await consume(site, 0, **step)
+                readers.append(members[place][1])
+        during = produced
+        await producing
+        await site.until(lambda: sum(len(one.messages) for one in readers) >= count, 300)
+        for connector, _ in members:
+            await asyncio.to_thread(connector.shutdown)
+        offsets = in_zookeeper(site)
+
+    found = [value for one in readers for value in one.values]
+    assert during < count
+    assert len(found) == count
+    assert set(found) == {b"%d" % number for number in range(count)}
+    assert offsets == dict.fromkeys(PARTITIONS, count // 4)
