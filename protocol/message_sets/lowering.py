@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.message_sets.pieces import entries_in_pieces
-from ottla.protocol.message_sets.writer import form_of, message, wrapper
+from ottla.protocol.message_sets.writer import enclosed, form_of, message, wrapped
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import RecordBatch
 from ottla.protocol.records.codec import decode_records
@@ -70,7 +70,7 @@ class Lowering:
         self.failure: KafkaError | None = None
         self._plan = plan
         self._entries = entries_in_pieces(read, size_bytes)
-        self._messages: Iterator[Lowered] = iter(())
+        self._messages: Iterator[Lowered | None] = iter(())
 
     def step(self) -> bool:
         """Go on for about a millisecond; False when the answer is complete. Raises OSError."""
@@ -85,8 +85,10 @@ class Lowering:
     def _step(self) -> bool:
         plan = self._plan
         for _ in range(_STEP_MESSAGES):
-            one = next(self._messages, None)
+            one = next(self._messages, _NO_MORE)
             if one is None:
+                return True
+            if one is _NO_MORE:
                 entry = next(self._entries, None)
                 if entry is None:
                     return False
@@ -106,8 +108,12 @@ class Lowering:
         return len(self.data) < plan.max_bytes
 
 
-def lowered(entry: LogEntry, magic: int, from_offset: int) -> Iterator[Lowered]:
-    """The entries of a message set for one stored entry, from an offset on.
+_NO_MORE = Lowered(b"", -1, 0)
+
+
+def lowered(entry: LogEntry, magic: int, from_offset: int) -> Iterator[Lowered | None]:
+    """The entries of a message set for one stored entry, from an offset on; None says that about a
+    millisecond of work is done and more is to come.
 
     Raises KafkaError while iterating: UNSUPPORTED_COMPRESSION_TYPE for zstd, CORRUPT_MESSAGE."""
     if not isinstance(entry, RecordBatch) and entry.magic <= magic:
@@ -121,12 +127,17 @@ def lowered(entry: LogEntry, magic: int, from_offset: int) -> Iterator[Lowered]:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 10 of the fetch request"
         )
     records = _records(entry)
+    form = form_of(magic, Codec.NONE, timestamp_type)
     if codec is not Codec.NONE:
         if records:
-            data = wrapper(magic, records, codec, timestamp_type)
+            content = bytearray()
+            for start in range(0, len(records), _STEP_MESSAGES):
+                part = records[start : start + _STEP_MESSAGES]
+                content += wrapped(form, part, records[0].offset)
+                yield None
+            data = enclosed(magic, records, content, (codec, timestamp_type))
             yield Lowered(data, records[-1].offset + 1, len(records))
         return
-    form = form_of(magic, Codec.NONE, timestamp_type)
     for offset, timestamp, key, value, _headers in records:
         if offset >= from_offset:
             yield Lowered(message(form, offset, timestamp, key, value), offset + 1, 1)

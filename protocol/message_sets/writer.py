@@ -62,11 +62,26 @@ def wrapper(
     Its offset is that of the last record, its timestamp the largest one. Headers are left out:
     these formats have none. Raises KafkaError(UNSUPPORTED_COMPRESSION_TYPE)."""
     inner = form_of(magic, Codec.NONE, timestamp_type)
-    base_offset = records[0].offset if magic else 0
-    content = b"".join(
-        message(inner, one.offset - base_offset, one.timestamp, one.key, one.value)
-        for one in records
+    base_offset = records[0].offset
+    return enclosed(magic, records, wrapped(inner, records, base_offset), (codec, timestamp_type))
+
+
+def wrapped(form: Form, records: Sequence[Record], base_offset: int) -> bytes:
+    """Records as they stand in a wrapper whose first record has that offset; perhaps a part."""
+    start = base_offset if form[0] else 0
+    return b"".join(
+        message(form, one.offset - start, one.timestamp, one.key, one.value) for one in records
     )
+
+
+def enclosed(
+    magic: int,
+    records: Sequence[Record],
+    content: Buffer,
+    kind: tuple[Codec, TimestampType],
+) -> bytes:
+    """The wrapper of records, given what they are in it."""
+    codec, timestamp_type = kind
     value = compress(codec, content)
     if magic == 0 and codec is Codec.LZ4:
         value = with_old_header_checksum(value)
