@@ -71,17 +71,19 @@ def test_a_consumer_gets_its_quota(
 def test_a_producer_gets_its_quota_for_a_minute_and_another_its_pace(
     address: str, produce: Callable[[str, str, str, float], float]
 ) -> None:
-    """Within a twentieth; the unlimited one keeps 95 % of the pace that it has alone."""
-    alone = produce(address, "out", "free", 20)
+    """Within a twentieth; the unlimited one keeps 95 % of the pace that it has alone, before or
+    after: what else the machine does changes it more than the other client."""
+    before = produce(address, "out", "free", 20)
     beside: list[float] = []
     limited = threading.Thread(target=lambda: beside.append(produce(address, "in", LIMITED, 60)))
     limited.start()
     together = produce(address, "out", "free", 20)
     limited.join()
+    after = produce(address, "out", "free", 20)
 
     assert beside[0] == pytest.approx(RATE, rel=0.05)
     # What the limited client takes of the machine is its quota, and not to be had twice.
-    assert together > 0.95 * alone - RATE
+    assert together > 0.95 * min(before, after) - RATE
 
 
 @pytest.mark.soak
