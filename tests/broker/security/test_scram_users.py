@@ -185,7 +185,7 @@ def test_a_first_user_is_written_as_in_kafkas_tool() -> None:
     for text, problem in (
         ("SCRAM-SHA-1=[name=a,password=hunter2]", "has to be"),
         ("SCRAM-SHA-256=name=a,password=hunter2", "has to be"),
-        ("SCRAM-SHA-256=[name=a,hunter2]", "stand name"),
+        ("SCRAM-SHA-256=[name=a,hunter2]", "brackets hold name"),
         ("SCRAM-SHA-256=[password=hunter2]", "needs a name"),
         ("SCRAM-SHA-256=[name=a]", "needs a password"),
         ("SCRAM-SHA-256=[name=a,password=hunter2,iterations=5]", "between 4096"),
