@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Address
 
 PROTOCOL = "SASL_SSL"
+_OTHERS = 0o007
 _EVERYWHERE = ("0.0.0.0", "::", "")
 
 
@@ -49,8 +51,6 @@ def make_secure(settings: Mapping[str, str]) -> tuple[dict[str, str], SecureFile
     try:
         directory = directory_of(settings)
         files = secure_files(directory, _names(settings))
-        # What the store keeps of a user is enough to try passwords against.
-        close_to_others(directory.with_name(METADATA_STORE))
     except CryptographyMissing as error:
         raise ConfigError(str(error)) from None
     except OSError as error:
@@ -62,6 +62,19 @@ def directory_of(settings: Mapping[str, str]) -> Path:
     """Where the files are: below the first data directory."""
     directories = settings.get("log.dirs") or settings["log.dir"]
     return Path(directories.split(",")[0].strip()) / SECURE_FILES
+
+
+def close_files(settings: Mapping[str, str]) -> None:
+    """Keep other users of this machine from the files of a broker with users of its own: its logs
+    and its audit log, and the metadata store, in which a user's credential is enough to try
+    passwords against. Raises ConfigError."""
+    os.umask(os.umask(0o077) | _OTHERS)
+    if settings.get("zookeeper.connect"):
+        return
+    try:
+        close_to_others(directory_of(settings).with_name(METADATA_STORE))
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: {error.strerror}") from None
 
 
 def first_users(files: SecureFiles) -> list[FirstUser]:

@@ -123,6 +123,8 @@ def make_server(arguments: argparse.Namespace, ports: Ports) -> Server:
     parsed = parse_broker_config(settings)
     for warning in parsed.warnings:
         logger.warning("%s", warning)
+    if parsed.config.sasl and not arguments.memory:
+        secure.close_files(settings)
     server: Broker | BrokersInProcess = (
         Broker(ports, parsed.config)
         if arguments.brokers is None

@@ -15,7 +15,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ottla.broker.cli.secure_files import ADMIN, jaas_of
-from ottla.protocol.properties import parse_properties
+from ottla.protocol.properties import format_properties, parse_properties
+from tests.support.sasl_broker import sasl_settings
 from tests.tidy.tree import ROOT
 
 if TYPE_CHECKING:
@@ -183,3 +184,29 @@ def test_contradicting_options_are_refused(
     ended = ottla("start", "--secure", *port, "--data-dir", str(tmp_path), *options)
     assert ended.returncode == 1
     assert sentence in ended.stderr
+
+
+def test_other_users_of_the_machine_cannot_read_what_a_broker_with_users_writes(
+    tmp_path: Path,
+) -> None:
+    """A credential in the metadata store is enough to try passwords against; logs have records. The
+    settings come from a file here, and --secure is not given."""
+    audit, data = tmp_path / "audit.log", tmp_path / "data"
+    settings = tmp_path / "broker.properties"
+    texts = sasl_settings("PLAIN", "SCRAM-SHA-256")
+    texts |= {"log.dirs": str(data), "ottla.audit.log": str(audit)}
+    settings.write_text(format_properties(texts))
+    settings.chmod(0o600)
+    command = [sys.executable, "-m", "ottla", "start", "--config", str(settings)]
+    command += ["--add-scram", "SCRAM-SHA-256=[name=alice,password=alice-secret]"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        try:
+            assert broker.stdout.readline().startswith("ottla: ready at ")
+        finally:
+            broker.terminate()
+
+    assert stat.S_IMODE((data / "metadata-store").stat().st_mode) == 0o700
+    found = [path for path in (audit, *data.rglob("*")) if path.exists()]
+    assert len(found) > 3
+    assert not [path for path in found if stat.S_IMODE(path.stat().st_mode) & 0o007]
