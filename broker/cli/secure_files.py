@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ADMIN = "admin"
 BROKER = "broker"
+TOKEN_SECRET = "delegation.token.secret.key"
 MECHANISM = "SCRAM-SHA-256"
 # The names of a machine that only its own programs reach.
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -70,6 +71,7 @@ def secure_files(directory: Path, names: tuple[str, ...]) -> SecureFiles:
     close_to_others(directory)
     passwords = kept_passwords(directory / "passwords.properties", (ADMIN, BROKER))
     files = SecureFiles(directory, passwords)
+    kept_token_secret(directory)
     authority = kept_authority(files.authority, directory / "ca.key")
     keep_certificate(authority, files.certificate, Wish(f"CN={BROKER}", names, is_both=True))
     return files
@@ -113,6 +115,7 @@ def broker_settings(files: SecureFiles, listener: str = "SASL_SSL") -> dict[str,
         f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config": jaas_of(BROKER, files.passwords[BROKER]),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:{ADMIN};User:{BROKER}",
+        **kept_token_secret(files.directory),
     }
 
 
@@ -128,6 +131,11 @@ def kept_passwords(path: Path, users: Iterable[str]) -> dict[str, str]:
     if made:
         write_file(path, format_properties({**kept, **made}))
     return {**kept, **made}
+
+
+def kept_token_secret(directory: Path) -> dict[str, str]:
+    """The setting that lets the brokers issue delegation tokens. Raises OSError."""
+    return kept_passwords(directory / "tokens.properties", (TOKEN_SECRET,))
 
 
 def kept_authority(certificate: Path, key: Path) -> Authority:

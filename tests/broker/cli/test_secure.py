@@ -77,18 +77,23 @@ def librdkafka(settings: dict[str, str], **changes: Any) -> AdminClient:
 
 
 def test_one_file_is_enough_for_every_client_verb(tmp_path: Path) -> None:
-    """Create, produce and consume as the super user; a restart keeps users and topics."""
-    data = tmp_path / "data"
+    """Create, produce and consume as the super user; a restart keeps users, topics and tokens."""
+    data, worker = tmp_path / "data", str(tmp_path / "worker.properties")
     with started(data) as settings:
         file = ("--command-config", str(data / "secure" / "client.properties"))
         created = ottla("topics", "create", "orders", *file)
         assert created.returncode == 0, created.stderr
         sent = ottla("produce", "orders", *file, stdin="one\ntwo\n")
         assert sent.returncode == 0, sent.stderr
+        made = ottla("tokens", "create", "--save", worker, *file)
+        assert made.returncode == 0, made.stderr
         assert set(librdkafka(settings).list_topics(timeout=30).topics) >= {"orders"}
-    with started(data):
+    with started(data) as settings:
         read = ottla("consume", "orders", "-o", "beginning", "-e", *file)
         assert (read.returncode, read.stdout) == (0, "one\ntwo\n"), read.stderr
+        address = settings["bootstrap.servers"]
+        by_token = ottla("topics", "list", "-b", address, "--command-config", worker)
+        assert (by_token.returncode, "orders" in by_token.stdout) == (0, True), by_token.stderr
 
 
 def test_clients_without_password_certificate_or_right_are_refused(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def test_files_are_made_once_and_kept(tmp_path: Path) -> None:
         "ca.key",
         "ca.pem",
         "passwords.properties",
+        "tokens.properties",
     }
 
 
