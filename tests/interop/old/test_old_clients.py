@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.support.clients import needs
 from tests.interop.support.environments import old_kafka_jars, python_with
@@ -115,3 +118,41 @@ def test_tools_of_an_older_kafka_write_read_and_look_up(
     assert sum(int(line.rsplit(":", 1)[1]) for line in ends) == COUNT
     starts = tool("GetOffsetShell", "--time", "-2").split()
     assert sorted(starts) == [f"{topic}:0:0", f"{topic}:1:0"]
+
+
+def test_an_old_and_a_new_member_share_a_group(broker: Bootstrap, topic: str) -> None:
+    """Each has one of the two partitions, and no record is read twice."""
+    common = {
+        "bootstrap.servers": broker.address,
+        "group.id": topic,
+        "auto.offset.reset": "earliest",
+    }
+    old = Consumer({**common, "api.version.request": False, "broker.version.fallback": "0.9.0.1"})
+    new = Consumer(common)
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(TIMEOUT_S)
+    for member in (old, new):
+        member.subscribe([topic])
+    deadline = time.monotonic() + TIMEOUT_S
+    while any(len(member.assignment()) != 1 for member in (old, new)):
+        assert time.monotonic() < deadline, "the group does not settle"
+        for member in (old, new):
+            assert member.poll(0.1) is None
+    producer = Producer({"bootstrap.servers": broker.address})
+    for number in range(COUNT):
+        producer.produce(topic, value=str(number), partition=number % 2)
+    producer.flush(TIMEOUT_S)
+    read: dict[str, list[int]] = {"old": [], "new": []}
+    while sum(map(len, read.values())) < COUNT:
+        assert time.monotonic() < deadline, f"only {read} came"
+        for name, member in (("old", old), ("new", new)):
+            message = member.poll(0.1)
+            if message is not None and message.error() is None:
+                value = message.value()
+                assert value is not None
+                read[name].append(int(value))
+    old.close()
+    new.close()
+
+    assert sorted(map(len, read.values())) == [COUNT // 2] * 2
+    assert sorted(read["old"] + read["new"]) == list(range(COUNT))
