@@ -47,7 +47,7 @@ class IsrChangeSummary:
         ]
         left = [
             f"broker {node_id} has fallen behind in {counted(len(found), 'partition')} led here, "
-            f"which go on without it: {named(found)}"
+            f"which continue without it: {named(found)}"
             for node_id, found in sorted(self._left.items())
         ]
         self._joined.clear()

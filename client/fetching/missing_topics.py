@@ -43,7 +43,7 @@ class Absences:
             self._tell(
                 where,
                 f"topic {where.topic!r} has no partition {where.partition}, only {count} counted "
-                "from 0; it is waited for",
+                "from 0; the consumer waits for it",
             )
 
     def _tell(self, what: object, sentence: str) -> None:
