@@ -124,7 +124,7 @@ async def test_a_topic_to_read_that_is_not_there_is_told_once(
         while toy.counts()[ApiKey.METADATA] < 6:
             await consumer.poll(20)
 
-    told = [record.getMessage() for record in caplog.records if "waited for" in record.message]
+    told = [record.getMessage() for record in caplog.records if "waits for it" in record.message]
     assert told == [
         "topic 'nowhere' does not exist; the consumer waits for it",
         "topic 't' has no partition 3, only 1 counted from 0; the consumer waits for it",
