@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ottla.client.fetching.batch_reading import Take
     from ottla.client.fetching.batches import ConsumerRecord
-    from ottla.client.fetching.chunk import Chunk
+    from ottla.client.fetching.completed_fetch import CompletedFetch
     from ottla.client.parallel.policy import OnError
     from ottla.client.parallel.scheduler import Ordering
     from ottla.protocol.ports import Clock
@@ -233,8 +233,8 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         records: list[ConsumerRecord[Any, Any]] = []
         max_records = whole("max_records", max_records)
 
-        def take(chunk: Chunk) -> bool:
-            records.extend(chunk.take(max_records - len(records)))
+        def take(completed: CompletedFetch) -> bool:
+            records.extend(completed.take(max_records - len(records)))
             return len(records) < max_records
 
         await self._collect(take, max_wait_ms)
@@ -359,41 +359,41 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
             group.enter_poll()
 
     def _take(self, take: Take) -> bool:
-        """Offer the waiting chunks until one is refused; return whether anything was taken."""
+        """Offer the waiting fetches until one is refused; return whether anything was taken."""
         fetcher, positions, handed = self._fetcher, self._positions, self._handout.handed
-        kept: list[Chunk] = []
+        kept: list[CompletedFetch] = []
         moved = False
         wants_more = True
         try:
-            while wants_more and fetcher.chunks:
-                chunk = fetcher.chunks.popleft()
-                if not fetcher.is_current(chunk):
+            while wants_more and fetcher.completed:
+                completed = fetcher.completed.popleft()
+                if not fetcher.is_current(completed):
                     continue
-                if positions[chunk.partition].is_paused:
-                    kept.append(chunk)
+                if positions[completed.partition].is_paused:
+                    kept.append(completed)
                     continue
-                before = chunk.position
-                handed.take(chunk.partition, before)
+                before = completed.position
+                handed.take(completed.partition, before)
                 try:
-                    wants_more = take(chunk)
+                    wants_more = take(completed)
                 except BaseException as error:
                     # Fetch it again from the application's position; the damage may have happened
                     # in transit.
-                    positions.seek(chunk.partition, chunk.position)
+                    positions.seek(completed.partition, completed.position)
                     self._has_moved()
                     if moved and isinstance(error, RequestRefused):
                         break
                     raise
-                moved = moved or chunk.position > before
-                positions.read_to(chunk.partition, chunk.position)
-                if chunk.is_done:
-                    positions.chunk_done(chunk.partition)
+                moved = moved or completed.position > before
+                positions.read_to(completed.partition, completed.position)
+                if completed.is_done:
+                    positions.fetch_done(completed.partition)
                     fetcher.has_room()
                 else:
-                    kept.append(chunk)
+                    kept.append(completed)
         finally:
-            # Also after damage: waiting chunks of other partitions are kept nowhere else.
-            fetcher.chunks.extendleft(reversed(kept))
+            # Also after damage: waiting fetches of other partitions are kept nowhere else.
+            fetcher.completed.extendleft(reversed(kept))
         if moved:
             # The application now processes the records, without running the event loop.
             fetcher.receive_ahead()

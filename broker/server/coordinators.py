@@ -16,7 +16,7 @@ from ottla.broker.coordinating.transactions import (
 from ottla.broker.coordinating.txn_markers import MarkerParts, MarkerSender
 from ottla.broker.coordinating.txn_partition import MarkerWriter
 from ottla.broker.coordinating.txn_verification import Verification
-from ottla.broker.metadata.existence import missing_partitions
+from ottla.broker.metadata.partition_existence import missing_partitions
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.compression import Codec
 

@@ -12,7 +12,7 @@ from ottla.client.classic.message_sets import (
     refused,
     rounds,
 )
-from ottla.client.fetching.chunk import Chunk
+from ottla.client.fetching.completed_fetch import CompletedFetch
 from ottla.client.fetching.fetch_request import WantedPartition
 from ottla.client.fetching.offsets import CONSUMER_REPLICA_ID, LIST_OFFSETS
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -198,7 +198,7 @@ class SimpleConsumer(Face):
         if not isinstance(data, memoryview) or not data:
             return ByteBufferMessageSet((), 0, part.high_watermark)
         want = WantedPartition(where, 0, request.offset, request.max_size)
-        records = Chunk(want, data, None, self._config).take(EVERY_MESSAGE)
+        records = CompletedFetch(want, data, None, self._config).take(EVERY_MESSAGE)
         messages = [
             MessageAndOffset(one.offset, one.value, one.key, one.timestamp) for one in records
         ]

@@ -194,5 +194,5 @@ class AssignmentCalls:
                 raise ValueError(f"{partition} is not assigned")
 
     def _has_moved(self) -> None:
-        self._fetcher.drop_stale_chunks()
+        self._fetcher.drop_stale_fetches()
         self._fetcher.wake()

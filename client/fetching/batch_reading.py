@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.assignment import AssignmentCalls
-from ottla.client.fetching.chunk import Chunk, Enough
+from ottla.client.fetching.completed_fetch import CompletedFetch, Enough
 from ottla.client.records.arguments import check_wait, whole
 from ottla.client.records.arrow import schema, to_arrow
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock
     from ottla.protocol.records.columns import Columns
 
-Take = Callable[[Chunk], bool]
-"""Takes from a chunk; returns whether it wants more."""
+Take = Callable[[CompletedFetch], bool]
+"""Takes from a completed fetch; returns whether it wants more."""
 
 STEP_WAIT_MS = 60_000.0
 RECORDS_PER_TABLE = 65_536
@@ -53,8 +53,8 @@ class BatchReading(AssignmentCalls, ABC):
         """
         batches: list[FetchedBatch] = []
 
-        def take(chunk: Chunk) -> bool:
-            while (batch := chunk.take_batch()) is not None:
+        def take(completed: CompletedFetch) -> bool:
+            while (batch := completed.take_batch()) is not None:
                 batches.append(batch)
             return True
 
@@ -67,8 +67,8 @@ class BatchReading(AssignmentCalls, ABC):
         It raises what ``poll_batches`` raises."""
         found: list[FetchedBatch] = []
 
-        def take(chunk: Chunk) -> bool:
-            batch = chunk.take_batch()
+        def take(completed: CompletedFetch) -> bool:
+            batch = completed.take_batch()
             if batch is not None:
                 found.append(batch)
             return batch is None
@@ -97,13 +97,13 @@ class BatchReading(AssignmentCalls, ABC):
         found: list[tuple[TopicPartition, Columns]] = []
         left = whole("max_records", max_records, 1)
 
-        def take(chunk: Chunk) -> bool:
+        def take(completed: CompletedFetch) -> bool:
             nonlocal left
-            for columns in chunk.take_columns(left):
-                found.append((chunk.partition, columns))
+            for columns in completed.take_columns(left):
+                found.append((completed.partition, columns))
                 left -= columns.count
-            # A chunk that returns nothing for lack of room has a batch that is better left whole.
-            return left > 0 and chunk.is_done
+            # A fetch that returns nothing for lack of room has a batch that is better left whole.
+            return left > 0 and completed.is_done
 
         await self._collect(take, max_wait_ms)
         return found
@@ -131,11 +131,11 @@ class BatchReading(AssignmentCalls, ABC):
             check_wait("max_wait_ms", max_wait_ms)
         found: list[tuple[TopicPartition, list[Columns]]] = []
 
-        def take(chunk: Chunk) -> bool:
+        def take(completed: CompletedFetch) -> bool:
             # Take only what is returned next: a commit must not cover what comes after it.
-            parts = chunk.take_columns(max_records, WORTH_A_TABLE)
+            parts = completed.take_columns(max_records, WORTH_A_TABLE)
             if parts:
-                found.append((chunk.partition, parts))
+                found.append((completed.partition, parts))
             return not parts
 
         clock, idle_since_ms = self._clock, self._clock.now_ms()
@@ -156,4 +156,4 @@ class BatchReading(AssignmentCalls, ABC):
 
     @abstractmethod
     async def _collect(self, take: Take, max_wait_ms: float) -> None:
-        """Offer the arrived chunks to ``take``; wait for one if there is none."""
+        """Offer the arrived fetches to ``take``; wait for one if there is none."""

@@ -1,6 +1,7 @@
-"""Holds a consumer's fetched chunks and failures until the application takes them.
+"""Holds a consumer's completed fetches and failures until the application takes them.
 
-It turns responses into positions, chunks and failures; the fetcher decides what to fetch and when.
+It turns responses into positions, completed fetches and failures; the fetcher decides what to
+fetch and when.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ottla.client.fetching.chunk import Chunk
+from ottla.client.fetching.completed_fetch import CompletedFetch
 from ottla.client.fetching.fetch_request import WantedPartition, answer_room_bytes
-from ottla.client.fetching.oversize import Oversize
+from ottla.client.fetching.oversized_partition import OversizeSearch
 from ottla.client.fetching.positions import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -44,8 +45,8 @@ class Arrivals:
     def __init__(self, router: Router, config: ConsumerConfig) -> None:
         room_bytes, wish_bytes = answer_room_bytes(config), config.partition_bytes_max
         self.positions = Positions(wish_bytes and min(wish_bytes, room_bytes), room_bytes)
-        self.chunks: deque[Chunk] = deque()
-        # Set when there is something to take: a chunk or a failure.
+        self.completed: deque[CompletedFetch] = deque()
+        # Set when there is something to take: a completed fetch or a failure.
         self.arrived = asyncio.Event()
         # Each with its partition and turn, if it is about one.
         self._failures: deque[tuple[BaseException, tuple[TopicPartition, int] | None]] = deque()
@@ -55,7 +56,7 @@ class Arrivals:
         self._config = config
         self._clock = self._cluster.environment.clock
         self._random = self._cluster.environment.random.child("fetcher")
-        self._oversize = Oversize()
+        self._oversize = OversizeSearch()
         self._wake = asyncio.Event()
         self._has_moved = False
 
@@ -65,7 +66,7 @@ class Arrivals:
         self._wake.set()
 
     def has_room(self) -> None:
-        """Pump again after the application has taken a chunk.
+        """Pump again after the application has taken a completed fetch.
 
         That needs no second fetch: while a partition of a broker is full, no fetch from it is in
         flight that left the partition out."""
@@ -91,14 +92,16 @@ class Arrivals:
             or ((place := self.positions.get(about[0])) is not None and place.turn == about[1])
         )
 
-    def drop_stale_chunks(self) -> None:
-        """Drop chunks of positions that the consumer has left."""
-        self.chunks = deque(chunk for chunk in self.chunks if self.is_current(chunk))
+    def drop_stale_fetches(self) -> None:
+        """Drop the fetches of positions that the consumer has left."""
+        self.completed = deque(
+            completed for completed in self.completed if self.is_current(completed)
+        )
 
-    def is_current(self, chunk: Chunk) -> bool:
-        """Return whether the chunk belongs to the partition's current turn."""
-        place = self.positions.get(chunk.partition)
-        return place is not None and place.turn == chunk.turn
+    def is_current(self, completed: CompletedFetch) -> bool:
+        """Return whether the completed fetch belongs to the partition's current turn."""
+        place = self.positions.get(completed.partition)
+        return place is not None and place.turn == completed.turn
 
     def _on_oversize(
         self, node_id: int, error: AnswerTooLarge, wanted: list[WantedPartition]
@@ -151,18 +154,18 @@ class Arrivals:
                 for transaction in part.aborted_transactions or ()
             ]
         try:
-            chunk = Chunk(want, records, aborted, self._config)
+            completed = CompletedFetch(want, records, aborted, self._config)
         except KafkaError as error:
             self.fail(RequestRefused.for_partition(error.code, want.partition, None, error.message))
             self._again_later(want.partition, want.turn)
             return
-        if chunk.next_offset is None:
+        if completed.next_offset is None:
             self._on_torn(want, len(records))
             return
         self.positions.fetched(
-            want.partition, chunk.next_offset, chunk.last_epoch, want.leader_epoch
+            want.partition, completed.next_offset, completed.last_epoch, want.leader_epoch
         )
-        self.chunks.append(chunk)
+        self.completed.append(completed)
         self.arrived.set()
 
     def _on_torn(self, want: WantedPartition, size_bytes: int) -> None:
@@ -187,7 +190,7 @@ class Arrivals:
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             known = self._cluster.metadata.partition(where)
             is_of_leader = known is not None and known.leader_epoch == want.leader_epoch
-            if place.chunk_count == 0 and is_of_leader and not want.is_of_replica:
+            if place.fetch_count == 0 and is_of_leader and not want.is_of_replica:
                 self._reset(where, want.offset)
             else:
                 # Buffered data is still good, and a follower or former leader may have less: a
@@ -205,7 +208,7 @@ class Arrivals:
         timestamp = RESET_TIMESTAMPS.get(self._config.offset_reset)
         if timestamp is not None:
             self.positions.seek_timestamp(where, timestamp)
-            self.drop_stale_chunks()
+            self.drop_stale_fetches()
             self.wake()
             return
         self.fail(NoOffset(where, offset), where)
@@ -228,7 +231,7 @@ class Arrivals:
             place.fetch_offset,
         )
         self.positions.seek(where, min(offset, end))
-        self.drop_stale_chunks()
+        self.drop_stale_fetches()
 
     def _replaced(self, where: TopicPartition) -> None:
         """Apply the reset policy to a recreated topic, whose log has nothing that was read."""

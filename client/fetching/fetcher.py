@@ -2,7 +2,7 @@
 
 One task pumps; each broker has at most one fetch in flight, and a second one for partitions that
 have moved meanwhile. ``Positions`` decides which partitions to fetch. Fetched data waits in
-``chunks`` until the application takes it.
+``completed`` until the application takes it.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class RecordHandout:
         for where, offset in offsets.items():
             self._positions.put_back(where, offset)
         if offsets:
-            self._fetcher.drop_stale_chunks()
+            self._fetcher.drop_stale_fetches()
             self._fetcher.wake()
 
     def given(self) -> dict[TopicPartition, Committed]:

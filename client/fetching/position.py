@@ -32,7 +32,7 @@ class PartitionPosition:
     is_held: bool = False
     # Whether the group's committed offset decides where to begin, and is not known yet.
     is_awaiting: bool = False
-    chunk_count: int = 0
+    fetch_count: int = 0
     not_before_ms: float = 0.0
     failures: int = 0
     high_watermark: int = -1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 # Chunks that wait for the application: one being read, one ready behind it.
-CHUNKS_MAX = 2
+COMPLETED_FETCHES_MAX = 2
 # The size of one fetch, if the configuration has no limit per partition.
 SHARED_BYTES = 16 * 1024 * 1024
 SHARE_BYTES_MIN = 1024 * 1024
@@ -118,7 +118,7 @@ class Positions:
         place.offset = None
         place.fetch_offset = -1
         place.wanted_timestamp = None
-        place.chunk_count = 0
+        place.fetch_count = 0
         place.limit_bytes = self._limit_bytes
         place.is_held = place.is_awaiting = False
         place.fetched_epoch = place.checked_epoch = -1
@@ -161,7 +161,7 @@ class Positions:
             place.offset is not None
             and not place.is_paused
             and not place.is_held
-            and place.chunk_count < CHUNKS_MAX
+            and place.fetch_count < COMPLETED_FETCHES_MAX
             and place.not_before_ms <= now_ms
         )
 
@@ -171,7 +171,7 @@ class Positions:
         While it does, no other partition of its broker is fetched either: a fetch that waits for
         their data would keep this one waiting for up to ``fetch_wait_ms`` after it has room."""
         place = self._places[partition]
-        return not place.is_paused and place.chunk_count >= CHUNKS_MAX
+        return not place.is_paused and place.fetch_count >= COMPLETED_FETCHES_MAX
 
     def fetched(
         self,
@@ -180,14 +180,14 @@ class Positions:
         epoch: int = -1,
         leader_epoch: int = -1,
     ) -> None:
-        """Record a buffered chunk that ends before that offset: ``epoch`` is that of its last
+        """Record a buffered fetch that ends before that offset: ``epoch`` is that of its last
         batch, ``leader_epoch`` that of the leader whose log it is from."""
         place = self._places[partition]
         place.fetched_epoch = epoch
         place.checked_epoch = max(place.checked_epoch, leader_epoch)
         assert next_offset > place.fetch_offset
         place.fetch_offset = next_offset
-        place.chunk_count += 1
+        place.fetch_count += 1
         place.limit_bytes = self._limit_bytes
         # Moved to the end, so that the first of many busy partitions cannot starve the rest.
         self._places[partition] = self._places.pop(partition)
@@ -199,11 +199,11 @@ class Positions:
         assert next_offset >= place.offset
         place.offset = next_offset
 
-    def chunk_done(self, partition: TopicPartition) -> None:
-        """Record that the application has read a chunk to its end."""
+    def fetch_done(self, partition: TopicPartition) -> None:
+        """Record that the application has read a completed fetch to its end."""
         place = self._places[partition]
-        assert place.chunk_count > 0
-        place.chunk_count -= 1
+        assert place.fetch_count > 0
+        place.fetch_count -= 1
 
     def grow_limit(self, partition: TopicPartition) -> bool:
         """Double the size of the next fetch after one without a whole batch; False at the limit."""

@@ -180,7 +180,7 @@ class GroupMember:
         # In two steps: a partition of a recreated topic starts over.
         positions.assign(kept)
         positions.assign([*kept, *change.assigned], is_awaiting=True)
-        self._fetcher.drop_stale_chunks()
+        self._fetcher.drop_stale_fetches()
         self._fetcher.wake()
         self._member.end_change()
         self._membership.wake()

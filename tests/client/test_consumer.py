@@ -18,7 +18,7 @@ from ottla.wire.backoff import Backoff
 from ottla.wire.errors import ClientClosed, RequestRefused, UnsupportedByBroker
 
 if TYPE_CHECKING:
-    from ottla.client.fetching.chunk import ConsumerRecord
+    from ottla.client.fetching.completed_fetch import ConsumerRecord
     from tests.client.support.toy_broker import Seen, ToyCluster, ToyTopic
 
 QUICK = Backoff(1, 5)

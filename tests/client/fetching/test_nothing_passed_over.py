@@ -19,7 +19,7 @@ from tests.client.test_consumer import config, fill
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ottla.client.fetching.chunk import Chunk
+    from ottla.client.fetching.completed_fetch import CompletedFetch
     from ottla.client.records.consumer_record import ConsumerRecord
     from tests.client.support.membered import Site
     from tests.client.support.toy_broker import ToyCluster
@@ -32,7 +32,7 @@ FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 async def buffered(consumer: Consumer, *partitions: TopicPartition) -> None:
     """Return when something of each waits for the application."""
     async with asyncio.timeout(90):
-        while not {chunk.partition for chunk in consumer._fetcher.chunks}.issuperset(partitions):
+        while not {one.partition for one in consumer._fetcher.completed}.issuperset(partitions):
             await asyncio.sleep(0.01)
 
 
@@ -89,7 +89,7 @@ async def test_what_could_not_be_decoded_for_want_of_memory_comes_again(toy: Toy
     topic = toy.add_topic("t")
     fill(topic, [b"0"])
 
-    def take(chunk: Chunk) -> bool:
+    def take(completed: CompletedFetch) -> bool:
         raise MemoryError
 
     async with Consumer(toy.bootstrap, config()) as consumer:

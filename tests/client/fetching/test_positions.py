@@ -69,8 +69,8 @@ def test_partitions_that_stay_assigned_keep_their_position() -> None:
     assert positions[SECOND].offset is None
 
 
-def test_two_chunks_are_kept_ready_and_no_third() -> None:
-    """One chunk is read while the next is fetched; a third would only take memory."""
+def test_two_fetches_are_kept_ready_and_no_third() -> None:
+    """One fetch is read while the next is fetched; a third would only take memory."""
     positions = assigned()
     positions.seek(FIRST, 0)
     positions.fetched(FIRST, 10)
@@ -81,7 +81,7 @@ def test_two_chunks_are_kept_ready_and_no_third() -> None:
     assert not positions.fetchable(FIRST, 0)
 
     positions.read_to(FIRST, 10)
-    positions.chunk_done(FIRST)
+    positions.fetch_done(FIRST)
     assert positions.fetchable(FIRST, 0)
     assert (positions[FIRST].offset, positions[FIRST].fetch_offset) == (10, 20)
 
@@ -187,7 +187,7 @@ def test_what_is_put_back_is_still_checked_with_the_next_leader() -> None:
     positions.put_back(FIRST, 15)
 
     place = positions[FIRST]
-    assert (place.offset, place.fetch_offset, place.chunk_count) == (15, 15, 0)
+    assert (place.offset, place.fetch_offset, place.fetch_count) == (15, 15, 0)
     assert place.is_unchecked(5)
     assert not place.is_unchecked(4)
 

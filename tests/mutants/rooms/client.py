@@ -113,22 +113,22 @@ MUTANTS = (
     ),
     Mutant(
         "columns-left-in-a-buffer-that-is-used-again",
-        "client/fetching/chunk.py",
+        "client/fetching/completed_fetch.py",
         "                columns = fetched.last_columns() if is_last else fetched.columns()\n",
         "                columns = fetched.last_columns()\n",
         "A table that the application keeps does not change when buffers are used again.",
-        ("tests/client/test_kept.py", "tests/client/fetching/test_chunk.py"),
+        ("tests/client/test_kept.py", "tests/client/fetching/test_completed_fetch.py"),
     ),
     Mutant(
         "records-handed-out-before-they-are-decoded",
-        "client/fetching/chunk.py",
+        "client/fetching/completed_fetch.py",
         "        found = FetchedBatch(self.partition, batch, self.position, self._config)\n"
         "        self._leave(batch)\n",
         "        self._leave(batch)\n"
         "        found = FetchedBatch(self.partition, batch, self.position, self._config)\n",
         "A record counts as consumed when it is decoded, not when it leaves the buffer.",
         (
-            "tests/client/fetching/test_chunk.py",
+            "tests/client/fetching/test_completed_fetch.py",
             "tests/client/fetching/test_nothing_passed_over.py",
         ),
     ),

@@ -140,7 +140,7 @@ MUTANTS = (
     ),
     Mutant(
         "partition-gone-without-asking",
-        "broker/metadata/existence.py",
+        "broker/metadata/partition_existence.py",
         "    await session.sync()\n",
         "",
         "A marker is skipped only for a partition that the store does not know.",
@@ -148,11 +148,11 @@ MUTANTS = (
     ),
     Mutant(
         "partition-gone-when-unreadable",
-        "broker/metadata/existence.py",
+        "broker/metadata/partition_existence.py",
         "    return None if payload is None else payload.partitions.keys()\n",
         "    return () if payload is None else payload.partitions.keys()\n",
         "A marker is skipped only for a partition that the store does not know.",
-        ("tests/broker/metadata/test_existence.py",),
+        ("tests/broker/metadata/test_partition_existence.py",),
     ),
     Mutant(
         "lease-as-long-as-the-session",

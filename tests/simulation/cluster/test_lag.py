@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.metadata.config_watch import ConfigWatch
-from ottla.broker.metadata.existence import missing_partitions
 from ottla.broker.metadata.metadata import MetadataCache
+from ottla.broker.metadata.partition_existence import missing_partitions
 from ottla.coordinator.store import paths
 from ottla.protocol.ids import TopicPartition
 from tests.simulation.cluster.ensemble import StoreProfile

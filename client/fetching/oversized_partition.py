@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 
-class Oversize:
+class OversizeSearch:
     """Owned by one fetcher; keeps its suspects by broker."""
 
     __slots__ = ("_suspects",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.fetching.oversize import Oversize
+from ottla.client.fetching.oversized_partition import OversizeSearch
 from ottla.protocol.ids import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -10,7 +10,7 @@ A, B, C = (TopicPartition("t", number) for number in range(3))
 
 def test_each_is_asked_for_alone_until_it_has_answered() -> None:
     """Suspects that cannot be fetched now are not waited for."""
-    oversize = Oversize()
+    oversize = OversizeSearch()
     oversize.suspect(1, [A, B, C])
 
     assert oversize.alone(1, [C, B, A]) == A
@@ -22,7 +22,7 @@ def test_each_is_asked_for_alone_until_it_has_answered() -> None:
 
 def test_other_brokers_are_not_suspected() -> None:
     """Partitions of other brokers are still fetched together."""
-    oversize = Oversize()
+    oversize = OversizeSearch()
     oversize.suspect(1, [A])
 
     assert oversize.alone(2, [A, B]) is None

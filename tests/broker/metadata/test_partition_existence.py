@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.engine.tasks import Tasks
-from ottla.broker.metadata.existence import missing_partitions
+from ottla.broker.metadata.partition_existence import missing_partitions
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.embedded import EmbeddedStore

@@ -35,7 +35,7 @@ class Enough(NamedTuple):
 EVERYTHING = Enough(sys.maxsize, sys.maxsize)
 
 
-class Chunk:
+class CompletedFetch:
     """Taken from front to back, once. Owned by one fetcher.
 
     ``position`` is the offset after what was taken, and ``next_offset`` the one after the last
