@@ -272,8 +272,11 @@ def _ottla(*arguments: str, home: Path, given: str = "") -> str:
 
 
 def test_a_secure_start_and_its_commands_show_no_password(tmp_path: Path) -> None:
-    """Tried: ``ottla start --secure``, a user and a profile made with secrets on standard input."""
+    """Tried: ``ottla start --secure``, a user and a profile made with secrets on standard input, a
+    delegation token that is made, listed and used."""
     home = tmp_path / "home"
+    worker = home / "worker.properties"
+    home.mkdir()
     with BrokerProcess(tmp_path / "data", extra=["--secure", "-v"]) as broker:
         secure = tmp_path / "data" / "secure"
         passwords = parse_properties((secure / "passwords.properties").read_text())
@@ -290,13 +293,21 @@ def test_a_secure_start_and_its_commands_show_no_password(tmp_path: Path) -> Non
             ),
             _ottla("profile", "list", home=home),
             _ottla("topics", "list", "--profile", "p", home=home),
+            _ottla("tokens", "create", "--save", str(worker), *login, home=home),
+            _ottla("tokens", "list", "--json", *login, home=home),
+            _ottla("topics", "list", "--command-config", str(worker), home=home),
             _ottla("topics", "list", "--profile", "p", "-X", f"sasl.password={WRONG}", home=home),
         ]
         places: dict[str, bytes | str] = {**_of_process(broker), "said": "\n".join(said)}
+        of_tokens = parse_properties((secure / "tokens.properties").read_text())
+    login_text = parse_properties(worker.read_text())["sasl.jaas.config"]
+    token_hmac = login_text.partition('password="')[2].partition('"')[0]
+    assert len(token_hmac) == 88
     files = _files(home)
     assert files
     assert any(SCRAM.encode() in content for content in files.values())
     assert all(Path(path).stat().st_mode & 0o077 == 0 for path in files)
     assert "not accepted" in said[-1] or "refused" in said[-1], said[-1]
     places |= _files(tmp_path, without=[secure, home])
-    assert hits([*passwords.values(), SCRAM, WRONG], places) == []
+    secrets = [*passwords.values(), *of_tokens.values(), token_hmac, SCRAM, WRONG]
+    assert hits(secrets, places) == []
