@@ -28,6 +28,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.states import KeeperState
 
+from ottla.coordinator.store.zookeeper_log import WithoutContent
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.store.kazoo")
+logger.addFilter(WithoutContent())
 
 # kazoo waits up to a minute between two attempts, far longer than a session lives.
 _RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.4, "max_delay": 0.5}
