@@ -70,7 +70,8 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
             request.session_id,
             request.session_epoch,
             owner=(context.principal, replica_id),
-            is_follower=is_follower,
+            # Followers' sessions are kept at the cost of others: a claim is not enough.
+            is_follower=is_follower and is_from_broker(services, context, replica_id),
             uses_topic_ids=context.api_version >= _TOPIC_ID_VERSION,
         ),
         context.received_ms,

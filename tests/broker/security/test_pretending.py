@@ -162,6 +162,15 @@ async def test_a_client_is_no_broker(listener: str) -> None:
         assert _state(running) == before
 
 
+async def test_a_client_that_claims_to_be_a_follower_gets_no_followers_session() -> None:
+    """Clients could take all slots, and no session of a true follower would push theirs out."""
+    async with _scene() as running, _as(running, "alice", "BROKERS") as alice:
+        fetch = await fetched(alice, 0, replica_id=7, session_epoch=0)
+        assert fetch.error_code == HIDDEN
+        assert running.broker.state.requests is not None
+        assert not len(running.broker.state.requests.dispatcher._services.reads.sessions)
+
+
 async def test_on_the_listener_of_clients_a_broker_is_none_either() -> None:
     """Tried (SEC-09): a broker's password where clients connect."""
     async with _scene() as running:
