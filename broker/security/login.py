@@ -219,6 +219,9 @@ class Login:
 
     def expire(self) -> None:
         """The session is over: from now on only a new login is served."""
+        if self._exchange is not None:
+            # It has begun, and before its end nothing else is served anyway.
+            return
         self._state = LoginState.EXPIRED
         self.stand_before()
 

@@ -246,6 +246,29 @@ async def test_an_expired_session_can_still_be_renewed() -> None:
         assert (await log_in(client)).error_code == ErrorCode.NONE
 
 
+async def test_a_session_may_expire_between_the_steps_of_its_renewal() -> None:
+    """A refused login is final to clients; what is sent instead of the token is not served."""
+    settings = sasl_settings(connections_max_reauth_ms="500")
+    request, metadata = SaslAuthenticateRequest(RIGHT), MetadataRequest([])
+    async with (
+        running_broker(settings) as running,
+        running.connect() as client,
+        running.connect() as careless,
+    ):
+        for one in (client, careless):
+            await log_in(one)
+            one.send(1, HANDSHAKE)
+            assert (await one.answer(1, HANDSHAKE)).error_code == ErrorCode.NONE
+        await asyncio.sleep(0.8)
+        client.send(2, request)
+        assert (await client.answer(2, request)).error_code == ErrorCode.NONE
+        client.send(9, metadata)
+        assert (await client.answer(9, metadata)).brokers
+        careless.send(9, metadata)
+        with pytest.raises(EOFError):
+            await careless.frame()
+
+
 async def test_a_session_keeps_its_user_and_mechanism() -> None:
     """Another user on a running connection would take over what the first one has begun."""
     settings = sasl_settings("PLAIN", "SCRAM-SHA-256")
