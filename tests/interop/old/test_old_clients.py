@@ -137,7 +137,7 @@ def test_an_old_and_a_new_member_share_a_group(broker: Bootstrap, topic: str) ->
     while any(len(member.assignment()) != 1 for member in (old, new)):
         assert time.monotonic() < deadline, "the group does not settle"
         for member in (old, new):
-            assert member.poll(0.1) is None
+            member.poll(0.1)
     producer = Producer({"bootstrap.servers": broker.address})
     for number in range(COUNT):
         producer.produce(topic, value=str(number), partition=number % 2)

@@ -174,6 +174,7 @@ async def test_old_consumers_read_batches(client: RawClient, version: int, codec
     assert found == [(1 + n, one.key, one.value) for n, one in enumerate(MADE)]
 
 
+@pytest.mark.requirement("NET-31")
 async def test_the_last_message_is_cut_before_version_3(client: RawClient) -> None:
     """Consumers of that time learn from the torn message that they have to ask for more."""
     await create(client)
@@ -187,6 +188,7 @@ async def test_the_last_message_is_cut_before_version_3(client: RawClient) -> No
         assert len(more) == 1_500
         records = records_of_kafka_python.MemoryRecords(more)
         assert [one.value[:1] for one in records.next_batch()] == [b"x"]
+        assert not records.has_next()
     whole = bytes((await fetched(client, 0, 3, partition_bytes=500)).records)
     assert [one.value for one in read_any(whole)] == [b"x" * 1_000]
 
@@ -251,6 +253,12 @@ async def test_zstd_and_switched_off_conversion_are_refused(client: RawClient) -
     await produced(client, batch(b"x", codec=Codec.ZSTD))
     await create(client, "off", message_downconversion_enable="false")
     await produced(client, batch(b"x"), topic="off")
+    async with (
+        running_broker({"log.message.downconversion.enable": "false"}) as running,
+        running.connect() as other,
+    ):
+        await create(other)
+        assert (await fetched(other, 0, 3)).error_code == ErrorCode.UNSUPPORTED_VERSION
 
     for version in range(4):
         zstd = await fetched(client, 0, version)
