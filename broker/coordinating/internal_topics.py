@@ -137,6 +137,10 @@ class InternalTopics:
             self._underway.update(fresh)
             self._tasks.spawn(f"make {', '.join(fresh)}", self._make(fresh))
 
+    def is_underway(self, topic: str) -> bool:
+        """Whether the topic is being made."""
+        return topic in self._underway
+
     async def _make(self, topics: list[str]) -> None:
         try:
             results = await self._making.make(

@@ -42,17 +42,29 @@ def handle(
     if wanted is None or (context.api_version == 0 and not wanted):
         return _respond(services, context, request, None)
     refused: set[str] = set()
+    throttle_ms = 0
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         missing = _missing(services, context, wanted)
         may_create = services.authorizer.may_create_topic
         refused = {name for name in missing if not may_create(context, name)}
-        if missing - refused:
-            services.internal_topics.request(sorted(missing - refused))
+        throttle_ms = _create(services, context, sorted(missing - refused))
     response = _respond(services, context, request, _each_once(wanted))
+    response.throttle_time_ms = throttle_ms
     for topic in response.topics if refused else ():
         if topic.name in refused:
             topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return response
+
+
+def _create(services: Services, context: RequestContext, names: list[str]) -> int:
+    """Have topics created; the throttle time. What is above the client's quota is not created, and
+    the client asks again (KIP-599)."""
+    underway, count = services.internal_topics.is_underway, services.config.num_partitions
+    mutations = services.quotas.mutations(context, strict_from=0)
+    services.internal_topics.request(
+        [name for name in names if not underway(name) and mutations.allow(name, count)]
+    )
+    return mutations.throttle_ms()
 
 
 def _is_named(topic: MetadataRequestTopic, version: int) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ottla.broker.network.connection import MUTED
 from ottla.protocol.compile import encode
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import RequestHeader, encode_request_header
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -16,6 +18,7 @@ from ottla.protocol.messages.alter_client_quotas import (
     OpData,
 )
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.support.requests import batch, create, fetch, list_offsets, produce, produced
 from tests.support.in_process import running_broker
 
@@ -114,6 +117,23 @@ async def test_a_client_id_that_is_no_text_does_not_leave_its_user_without_quota
             sly.send_frame(frame)
             with pytest.raises(EOFError):
                 await sly.frame()
+
+
+async def test_topics_that_are_created_by_their_name_count_against_the_quota() -> None:
+    """Otherwise a client that may not create more topics asks for their metadata."""
+    async with running_broker() as running, running.connect() as client, running.connect() as slow:
+        await limit(client, "controller_mutation_rate", 0.01)
+        topics = [MetadataRequestTopic(name=f"t{number}") for number in range(50)]
+        request = MetadataRequest(topics, allow_auto_topic_creation=True)
+        slow.send(9, request, "slow")
+        answer = await slow.answer(9, request)
+        assert answer.throttle_time_ms > 0
+        assert {one.error_code for one in answer.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        async with asyncio.timeout(30):
+            while not running.broker.metadata.topic_names():
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.3)
+        assert len(running.broker.metadata.topic_names()) == 1
 
 
 @pytest.mark.parametrize("version", [4, 12])
