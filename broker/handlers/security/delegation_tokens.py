@@ -189,8 +189,9 @@ def _check_caller(services: Services, context: RequestContext) -> None:
     if session is not None:
         is_allowed = not session.authenticated.is_token
     else:
-        # A certificate; on other listeners without SASL every client is this one.
-        is_allowed = context.principal != _ANONYMOUS
+        # A certificate; on other listeners without SASL every client is this one. On a listener
+        # with SASL the connection has gone, and with it what its login was.
+        is_allowed = context.principal != _ANONYMOUS and not context.peer.closed
     if not is_allowed:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 

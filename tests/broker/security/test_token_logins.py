@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla import Cluster
+from ottla.broker.engine.context import RequestContext
+from ottla.broker.handlers.security.delegation_tokens import create
 from ottla.broker.security.credentials import Credentials
 from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.security.exchanges import ScramExchange
@@ -26,6 +28,7 @@ from ottla.coordinator.metadata.image import MetadataImage
 from ottla.coordinator.store.delegation_tokens import TokenInformation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.ports import Ports
 from ottla.protocol.sasl.scram import ScramClient
@@ -81,6 +84,21 @@ async def test_a_login_with_a_token_is_one_of_its_owner(mechanism: str) -> None:
         connection = await connected(running.broker.address, by_token(token, mechanism))
         assert await is_served(connection)
         assert user_of(running) == {"alice"}
+        connection.close()
+
+
+async def test_a_request_of_a_token_whose_connection_has_gone_makes_no_token() -> None:
+    """The session goes with its connection; nothing says then that it was one of a token."""
+    async with running_broker(token_settings()) as running:
+        connection = await connected(running.broker.address, by_token(await made(running)))
+        sessions = running.broker.parts.logins._sessions
+        (peer,) = (one for one, found in sessions.items() if found.authenticated.is_token)
+        assert running.broker.state.requests is not None
+        services = running.broker.state.requests.dispatcher._services
+        context = RequestContext(peer, ApiKey.CREATE_DELEGATION_TOKEN, 3, 1, "", 0)
+        peer.close("gone")
+        answer = await create(services, context, CreateDelegationTokenRequest())
+        assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         connection.close()
 
 
