@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import BinaryType, StructType
 
-from ottla import Cluster
+from ottla import Acl, Cluster
 from ottla.client.spark.reader import BatchReader
 from ottla.client.spark.stream_reader import StreamReader
 from ottla.client.spark.stream_writer import StreamWriter
@@ -97,3 +97,39 @@ def test_a_job_reads_and_writes_with_a_token(
     copied = spark.read.format("ottla").options(**options).option("subscribe", "stream").load()
     found = copied.selectExpr("cast(key as string)", "cast(value as string)").collect()
     assert sorted(map(tuple, found)) == rows
+
+
+@pytest.fixture(scope="module")
+def closed() -> Iterator[Cluster]:
+    """One broker that encrypts, a user with rules and one without."""
+    rules = [Acl("etl", "read,write,describe", topic="orders")]
+    users = {"etl": "etl-password", "eve": "eve-password"}
+    with Cluster(security="sasl_ssl", users=users, acls=rules) as made:
+        made.create_topic("orders", partitions=2)
+        yield made
+
+
+def by_password(cluster: Cluster, user: str) -> dict[str, str]:
+    """The options of a job that logs in as that user."""
+    settings = cluster.client_settings("java", user)
+    return {f"kafka.{name}": str(value) for name, value in settings.items()}
+
+
+def test_a_batch_is_written_and_read_over_tls(spark: SparkSession, closed: Cluster) -> None:
+    """In tasks of their own processes, which verify the broker and log in themselves."""
+    options = by_password(closed, "etl")
+    rows = [(f"k{number}", f"v{number}") for number in range(10)]
+    frame = spark.createDataFrame(rows, "key string, value string")
+    frame.write.format("ottla").mode("append").options(**options).option("topic", "orders").save()
+    read = spark.read.format("ottla").options(**options).option("subscribe", "orders").load()
+    found = read.selectExpr("string(key)", "string(value)").collect()
+
+    assert sorted((row[0], row[1]) for row in found) == sorted(rows)
+
+
+def test_a_user_without_rules_is_refused(spark: SparkSession, closed: Cluster) -> None:
+    """With a sentence that names the reason, and without the password."""
+    reader = spark.read.format("ottla").options(**by_password(closed, "eve"))
+    with pytest.raises(Exception, match=r"(?i)authori[sz]") as refused:
+        reader.option("subscribe", "orders").load().count()
+    assert "-password" not in str(refused.value)

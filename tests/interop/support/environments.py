@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PROGRAMS = ROOT / "tests" / "interop" / "programs"
+GO_PROGRAMS = (
+    *("franz", "franzmember", "franzpipeline", "franzsecured"),
+    *("sarama", "saramapipeline", "saramasecured"),
+)
 
 
 def cache_folder() -> Path:
@@ -123,7 +127,7 @@ def go_program(name: str) -> Path:
 
     def make(folder: Path) -> None:
         project = _copied("go", folder)
-        for package in ("franz", "franzmember", "franzpipeline", "sarama", "saramapipeline"):
+        for package in GO_PROGRAMS:
             run("go", "build", "-o", folder / "bin" / package, f"./{package}", cwd=project)
 
     return made_once("go", PROGRAMS / "go", make) / "bin" / name

@@ -1,0 +1,1 @@
+"""Foreign clients over TLS, with logins and access rules."""
