@@ -16,6 +16,7 @@ from ottla.broker.cli.secure_files import (
     keep_certificate,
     kept_authority,
     kept_passwords,
+    kept_token_secret,
     write_file,
 )
 from ottla.broker.security.certificates import Wish
@@ -64,6 +65,7 @@ def write_cluster(directory: Path, plan: ClusterPlan) -> dict[str, str]:
     passwords = kept_passwords(directory / "passwords.properties", users)
     certificate = directory / "ca.pem"
     authority = kept_authority(certificate, directory / "ca.key")
+    token_secret = kept_token_secret(directory)
     for place in plan.places:
         own = directory / place.user
         close_to_others(own)
@@ -71,7 +73,7 @@ def write_cluster(directory: Path, plan: ClusterPlan) -> dict[str, str]:
         wish = Wish(f"CN={place.user}", place.names, is_both=True)
         keep_certificate(authority, own / "broker.pem", wish)
         settings = broker_properties(own.absolute(), place, plan, passwords)
-        write_file(own / "broker.properties", format_properties(settings))
+        write_file(own / "broker.properties", format_properties({**settings, **token_secret}))
     settings = client_properties(plan, passwords[ADMIN], authority.certificate)
     close_to_others(directory / "client")
     write_file(directory / "client" / "client.properties", format_properties(settings))

@@ -43,6 +43,10 @@ def test_each_broker_gets_a_certificate_and_a_user_of_its_own(tmp_path: Path) ->
     settings = parse_properties((first / "broker.properties").read_text())
     assert 'username="broker-1"' in settings["sasl.jaas.config"]
     assert settings["super.users"] == "User:admin;User:broker-1;User:broker-2"
+    other = parse_properties((second / "broker.properties").read_text())
+    secret = "delegation.token.secret.key"
+    assert len(settings[secret]) > 20
+    assert settings[secret] == other[secret]
     listening = {
         "listeners": "SASL_SSL://10.0.0.1:9093",
         "security.inter.broker.protocol": "SASL_SSL",
@@ -57,7 +61,7 @@ def test_each_broker_gets_a_certificate_and_a_user_of_its_own(tmp_path: Path) ->
 def test_a_second_run_keeps_what_is_there_and_adds_a_broker(tmp_path: Path) -> None:
     """New certificates and passwords would shut out the brokers that run."""
     create(tmp_path, *BROKERS, *CLIENTS)
-    kept = ["ca.pem", "ca.key", "broker-1/broker.pem"]
+    kept = ["ca.pem", "ca.key", "tokens.properties", "broker-1/broker.pem"]
     before = [(tmp_path / name).read_bytes() for name in kept]
     passwords = parse_properties((tmp_path / "passwords.properties").read_text())
     done = create(tmp_path, *BROKERS, "--broker", "3=kafka3", *CLIENTS)
