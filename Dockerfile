@@ -16,10 +16,11 @@ COPY client client
 COPY broker broker
 COPY ottla ottla
 # The package installs without compiled modules if they fail to build; fail the image build instead.
+# -I: the modules of the installed package count, not what lies in the source folder.
 RUN pip wheel --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/ottla \
     && for wheel in /wheels/*.whl; do pip --python /opt/ottla/bin/python install --only-binary :all: "${wheel}[security]"; done \
-    && /opt/ottla/bin/python -c "from ottla.protocol.records import compiled_checksum, compiled_columns, compiled_encoding, compiled_rows, compiled_survey"
+    && /opt/ottla/bin/python -I -c "from ottla.protocol.records import compiled_checksum, compiled_columns, compiled_encoding, compiled_rows, compiled_survey"
 
 
 # Pipelines on Spark, which need Java; docker-compose.yml has them in the profile spark.
