@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 
 import ottla
-from benchmarks.harness import ROOT
+from tests.support.broker_process import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
