@@ -8,9 +8,12 @@ depends on it is sent only then (hazard G-03).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Ticket = int
 """The shell's name for one request that waits for its answer; never reused."""
@@ -30,16 +33,22 @@ class Moment(NamedTuple):
     is_wall_trusted: bool = True
 
 
+def every_topic(_name: str) -> bool:
+    """What a sender may describe where no access rules are."""
+    return True
+
+
 class RequestOrigin(NamedTuple):
     """The sender of a request: describes group members and determines the response's version.
 
     Requests with the same ``connection_id`` arrive in the order in which they were sent; "" is no
-    connection."""
+    connection. ``may_describe`` tells whether the sender may describe a topic."""
 
     client_id: str
     client_host: str
     api_version: int
     connection_id: str = ""
+    may_describe: Callable[[str], bool] = every_topic
 
 
 class LogRecord(NamedTuple):

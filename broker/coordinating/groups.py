@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
 from ottla.broker.coordinating.shards_table import Coordinator
 from ottla.broker.metadata.group_settings import OwnTimes
-from ottla.coordinator.effects import RequestOrigin
+from ottla.coordinator.effects import RequestOrigin, every_topic
 from ottla.coordinator.group.common.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -32,13 +32,16 @@ _MINUTE_MS = 60_000
 _BATCH_OVERHEAD_BYTES = 1_024
 
 
-def caller_of(context: RequestContext) -> RequestOrigin:
+def caller_of(
+    context: RequestContext, may_describe: Callable[[str], bool] = every_topic
+) -> RequestOrigin:
     """The client as groups describe it; Kafka shows addresses with a slash."""
     return RequestOrigin(
         context.client_id,
         f"/{context.client_host}",
         context.api_version,
         context.peer.connection_id,
+        may_describe,
     )
 
 

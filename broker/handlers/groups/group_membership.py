@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
+    from ottla.coordinator.effects import RequestOrigin
 
 _NAMELESS_PROTOCOL_VERSION = 7
 _PROTOCOL_VERSION = 5
@@ -73,7 +74,19 @@ def consumer_heartbeat(
     for topic in request.subscribed_topic_names or ():
         if not may(context, Operation.DESCRIBE, AclResourceType.TOPIC, topic):
             return refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return services.groups.handle(request.group_id, request, caller_of(context), refuse)
+    caller = _caller(services, context)
+    return services.groups.handle(request.group_id, request, caller, refuse)
+
+
+def _caller(services: Services, context: RequestContext) -> RequestOrigin:
+    """The member, whose rights limit what the expressions of its group match."""
+
+    def may_describe(topic: str) -> bool:
+        return services.authorizer.may_see(
+            context, Operation.DESCRIBE, AclResourceType.TOPIC, topic
+        )
+
+    return caller_of(context, may_describe)
 
 
 def _ask(
@@ -85,7 +98,7 @@ def _ask(
     group_id: str = request.group_id
     if not services.authorizer.is_allowed(context, Operation.READ, AclResourceType.GROUP, group_id):
         return refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return services.groups.handle(group_id, request, caller_of(context), refuse)
+    return services.groups.handle(group_id, request, _caller(services, context), refuse)
 
 
 def _no_join(

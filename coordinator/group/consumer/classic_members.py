@@ -105,7 +105,7 @@ class ClassicMembers:
         if subscription != known:
             changes.put_subscription(member_id, subscription)
         is_bump_due = is_newcomer or subscription.topic_names != known.topic_names
-        self._rebalancing.refresh(changes, is_bump_due=is_bump_due)
+        self._rebalancing.refresh(changes, caller, is_bump_due=is_bump_due)
         self._rebalancing.retarget(changes)
         member = self._state.members[member_id]
         assert member.uses_classic_protocol

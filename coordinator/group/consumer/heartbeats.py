@@ -119,7 +119,7 @@ class Heartbeats:
         if subscription != member.subscription:
             changes.put_subscription(member_id, subscription)
         is_bump_due = is_newcomer or was_wanted != wanted(subscription)
-        self._rebalancing.refresh(changes, is_bump_due=is_bump_due)
+        self._rebalancing.refresh(changes, caller, is_bump_due=is_bump_due)
         self._rebalancing.retarget(changes)
         member = self._state.members[member_id]
         assert not member.uses_classic_protocol

@@ -17,6 +17,7 @@ from ottla.coordinator.group.consumer.changes import changed_targets
 from ottla.coordinator.group.consumer.member import MemberState
 from ottla.coordinator.group.consumer.reconcile import reconciled
 from ottla.coordinator.group.consumer.subscriptions import (
+    Matching,
     forget_expressions,
     metadata_hash,
     resolve_expressions,
@@ -27,6 +28,7 @@ from ottla.coordinator.group.consumer.timers import REVOCATION, Timers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ottla.coordinator.effects import RequestOrigin
     from ottla.coordinator.group.consumer.changes import Changes
     from ottla.coordinator.group.consumer.context import ConsumerContext
     from ottla.coordinator.group.consumer.member import ConsumerGroupMember, MemberAssignment
@@ -60,15 +62,15 @@ class Rebalancing:
             and self._topics is self.context.image().topics
         )
 
-    def refresh(self, changes: Changes, *, is_bump_due: bool) -> None:
-        """Increase the group epoch if members (``is_bump_due``) or topics have changed."""
+    def refresh(self, changes: Changes, caller: RequestOrigin, *, is_bump_due: bool) -> None:
+        """Increase the group epoch if members (``is_bump_due``) or topics have changed.
+
+        Expressions match only topics that the caller may describe, as in Kafka."""
         state, image = self.state, self.context.image()
         if not is_bump_due and self._topics is image.topics:
             return
-        compile_pattern = self.context.compile_pattern
-        resolve_expressions(
-            state, changes, image, compile_pattern, self.context.scope.moment.wall_ms
-        )
+        found_by = Matching(self.context.compile_pattern, caller.may_describe)
+        resolve_expressions(state, changes, image, found_by, self.context.scope.moment.wall_ms)
         found = metadata_hash(state, image)
         if is_bump_due or found != state.metadata_hash:
             reason = "its members have changed" if is_bump_due else "its topics have changed"

@@ -27,6 +27,19 @@ class Subscribed(NamedTuple):
     partition_counts: Mapping[Uuid, int]
 
 
+class Matching(NamedTuple):
+    """How expressions are resolved.
+
+    Args:
+        compile_pattern: Turns an expression into a predicate for a whole topic name, or raises
+            ValueError.
+        may_describe: Whether the member that has them resolved may describe a topic.
+    """
+
+    compile_pattern: Callable[[str], Callable[[str], bool]]
+    may_describe: Callable[[str], bool]
+
+
 def names_of(state: ConsumerGroupState, member: ConsumerGroupMember) -> Iterable[str]:
     """All topic names that the member subscribes to, existing or not."""
     subscription = member.subscription
@@ -86,7 +99,7 @@ def resolve_expressions(
     state: ConsumerGroupState,
     changes: Changes,
     image: MetadataImage,
-    compile_pattern: Callable[[str], Callable[[str], bool]],
+    matching: Matching,
     wall_ms: int,
 ) -> None:
     """Match every expression in use against all topics and delete unused expressions.
@@ -95,13 +108,15 @@ def resolve_expressions(
     forget_expressions(state, changes)
     for regex in sorted(_in_use(state)):
         try:
-            matches = compile_pattern(regex)
+            matches = matching.compile_pattern(regex)
         except ValueError:
             # Another broker, whose RE2 may be newer, accepted it: it matches nothing here.
             matched: frozenset[str] = frozenset()
         else:
             matched = frozenset(
-                name for name in image.topics if matches(name) and name not in INTERNAL_TOPICS
+                name
+                for name in image.topics
+                if matches(name) and name not in INTERNAL_TOPICS and matching.may_describe(name)
             )
         if state.regexes.get(regex) != matched:
             changes.put_regex(regex, matched, wall_ms)

@@ -18,6 +18,7 @@ from ottla.protocol.acls import (
     Permission,
 )
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -29,6 +30,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tests.broker.support.groups import coordinated
 from tests.broker.support.requests import batch, create, topic_id_of
 from tests.support.in_process import running_broker
 
@@ -200,3 +202,23 @@ async def test_a_waiting_fetch_delivers_nothing_after_its_right_has_gone(scene: 
     assert part.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert not part.records
     assert (part.high_watermark, part.last_stable_offset, part.log_start_offset) == (-1, -1, -1)
+
+
+async def test_an_expression_of_a_group_matches_topics_that_the_member_may_describe(
+    scene: Scene,
+) -> None:
+    """Its assignment would tell it the ids and partition counts of the others (KIP-848)."""
+    scene.allow((O.READ, AclResourceType.GROUP, "g"), (O.READ, TOPIC, "t"))
+    joining = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_regex=".*",
+        topic_partitions=[],
+    )
+    await coordinated(scene.client, "g")
+    answer = await scene.client.call(1, joining)
+
+    assert answer.assignment is not None
+    found = [one.topic_id for one in answer.assignment.topic_partitions]
+    assert found == [await topic_id_of(scene.client, "t")]

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.coordinator.patterns import compile_pattern
 from ottla.protocol.errors import ErrorCode
-from tests.coordinator.group.consumer.site import Site, beat, join, told
+from tests.coordinator.group.consumer.site import CALLER, Site, beat, join, told
 
 
 def test_topic_that_grows_is_noticed_at_the_next_heartbeat() -> None:
@@ -84,6 +84,18 @@ def test_internal_topics_are_never_matched() -> None:
     site = Site({"t": 1, "__consumer_offsets": 50})
 
     assert told(site.ask(join("a", regex=".*"))) == {"t": [0]}
+
+
+def test_an_expression_matches_topics_that_the_member_may_describe() -> None:
+    """Topics that it cannot read are not assigned to it, and it does not learn their ids."""
+    site = Site({"t-1": 1, "t-2": 1})
+    limited = CALLER._replace(may_describe=lambda topic: topic != "t-2")
+    assert told(site.ask(join("a", regex="t-.*"), limited)) == {"t-1": [0]}
+
+    site.set_topics({"t-1": 1, "t-2": 1, "t-3": 1})
+
+    assert told(site.ask(beat("a", 1), limited)) == {"t-1": [0], "t-3": [0]}
+    assert not site.group.is_subscribed("t-2")
 
 
 def test_expression_and_names_add_up() -> None:
