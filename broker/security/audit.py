@@ -85,7 +85,7 @@ class Audit:
         self._say(fields, left_out)
 
     def authenticated(
-        self, peer: RequestCaller, mechanism: str, error: str | None = None, *, user: str = ""
+        self, peer: RequestCaller, mechanism: str, error: str | None = None, user: str = ""
     ) -> None:
         """A connection has authenticated, or has failed to.
 
@@ -93,7 +93,7 @@ class Audit:
             peer: the connection; its principal is the new one after a success.
             mechanism: such as SCRAM-SHA-256, or SSL for a certificate.
             error: why it has failed; None after a success. No secrets.
-            user: the name that a failed client gave.
+            user: the name that a failed client gave; "" if it gave none that can be read.
         """
         if error is None and not self._has_logins:
             return

@@ -128,6 +128,9 @@ class BearerTokens:
 class BearerExchange:
     """One login: a token, or a refusal that the client acknowledges."""
 
+    # A token that is not verified names its user as any client wants.
+    claimed_user = ""
+
     def __init__(self, tokens: BearerTokens) -> None:
         self._tokens = tokens
         self._refused = ""

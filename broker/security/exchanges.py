@@ -36,7 +36,11 @@ class ServerStep(NamedTuple):
 
 
 class ServerExchange(Protocol):
-    """One login by one mechanism."""
+    """One login by one mechanism.
+
+    ``claimed_user`` is the name that the client has given, for the audit log; "" before that."""
+
+    claimed_user: str
 
     async def respond(self, token: bytes) -> ServerStep:
         """The step after the client's token. Raises KafkaError."""
@@ -49,9 +53,11 @@ class PlainExchange:
         self._credentials = credentials
         self._listener = listener
         self._offload = offload
+        self.claimed_user = ""
 
     async def respond(self, token: bytes) -> ServerStep:
         user, password = parse_plain(token)
+        self.claimed_user = user
         known = self._credentials.of_plain(self._listener, user)
         if known is None:
             record = unknown_user_record(SCRAM_SHA_256, self._credentials.unknown_key, user)
@@ -67,6 +73,7 @@ class ScramExchange:
     """Two steps, each a few hashes."""
 
     def __init__(self, mechanism: ScramMechanism, credentials: Credentials, random: Random) -> None:
+        self.claimed_user = ""
         self._mechanism = mechanism
         self._credentials = credentials
         nonce = base64.b64encode(random.token(NONCE_BYTES)).decode()
@@ -81,6 +88,7 @@ class ScramExchange:
             answer = self._server.finish(token)
             return ServerStep(answer, self._authenticated(self._claim))
         claim = self._claim = self._server.claim(token)
+        self.claimed_user = claim.user
         credentials = self._credentials
         if claim.is_token:
             record = await credentials.token_record(self._mechanism, claim.user)

@@ -38,7 +38,7 @@ class LoginLedger(Protocol):
     ports: Ports
     tasks: Tasks
     failure_count: int
-    on_login: Callable[[Any, str, str | None], object]
+    on_login: Callable[[Any, str, str | None, str], object]
 
     def begin(self, connection: Any, listener: Any, *, is_exempt: bool) -> None: ...
 
@@ -107,21 +107,26 @@ class ListenerLogins:
             left_ms = max(1, authenticated.expires_ms - self._logins.ports.clock.wall_ms())
             limit_ms = min(limit_ms, left_ms) if limit_ms > 0 else left_ms
         self._logins.on_session(connection, login, authenticated, max(0, limit_ms))
-        self._logins.on_login(connection, login.mechanism, None)
+        self._logins.on_login(connection, login.mechanism, None, "")
         return max(0, limit_ms)
 
-    def on_failure(self, connection: LoginConnection, reason: str) -> float:
-        """Count the failure; how long its answer is delayed, in milliseconds."""
-        self.told(connection, reason)
+    def on_failure(
+        self, connection: LoginConnection, reason: str, mechanism: str, user: str
+    ) -> float:
+        """Count the failure of a client that gave that name, if any; how long its answer is
+        delayed, in milliseconds."""
+        self.told(connection, reason, mechanism, user)
         ports = self._logins.ports
         return self._delays.failed(
             connection.client_host, ports.clock.now_ms(), ports.random.random()
         )
 
-    def told(self, connection: LoginConnection, reason: str) -> None:
+    def told(
+        self, connection: LoginConnection, reason: str, mechanism: str = "", user: str = ""
+    ) -> None:
         """Write one line about a client that was not let in."""
         self._logins.failure_count += 1
-        self._logins.on_login(connection, "SASL", reason[:_REASON_MAX])
+        self._logins.on_login(connection, mechanism or "SASL", reason[:_REASON_MAX], user)
         # The audit log has the first ones of an address: a stranger must not fill the disk.
         logger.debug(
             "no login of %s on %s: %s",

@@ -105,7 +105,7 @@ class LoginListener(Protocol):
 
     def on_success(self, login: Any, connection: Any, authenticated: Authenticated) -> int: ...
 
-    def on_failure(self, connection: Any, reason: str) -> float: ...
+    def on_failure(self, connection: Any, reason: str, mechanism: str, user: str) -> float: ...
 
     def told(self, connection: Any, reason: str) -> None: ...
 
@@ -133,6 +133,8 @@ class Login:
         self._state = LoginState.START
         self._mechanism = ""
         self._exchange: ServerExchange | None = None
+        # By the client that is refused, for the audit log.
+        self._claimed_user = ""
         self._version_requests = 0
         self._tokens = 0
         # Of a connection that has been authenticated once.
@@ -279,7 +281,8 @@ class Login:
     # The ends.
 
     def _on_failure(self, reason: str, asked: _Asked) -> None:
-        self._exchange = None
+        exchange, self._exchange = self._exchange, None
+        self._claimed_user = "" if exchange is None else exchange.claimed_user
         if asked.version < 0:
             # Without a header there is no way to say it.
             self._state = LoginState.FAILED
@@ -296,7 +299,8 @@ class Login:
         """Delay the answer, and keep nothing meanwhile but where it goes."""
         connection = self._connection
         connection.stop_serving(reason)
-        delay_ms = self.listener.on_failure(connection, reason)
+        user = self._claimed_user
+        delay_ms = self.listener.on_failure(connection, reason, self._mechanism, user)
 
         def end() -> None:
             if connection.closed:

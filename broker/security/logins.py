@@ -49,8 +49,9 @@ class Logins:
         self.ports = ports
         self.tasks = tasks
         self.failure_count = 0
-        # Hears of each login: the connection, the mechanism, and why it has failed.
-        self.on_login: Callable[[Any, str, str | None], object] = lambda *_login: None
+        # Hears of each login: the connection, the mechanism, why it has failed, and the name that a
+        # failed client has given.
+        self.on_login: Callable[[Any, str, str | None, str], object] = lambda *_login: None
         self._config = config
         self._pending = PendingLogins(
             config.authentication_max_connections, config.authentication_max_connections_per_ip

@@ -128,5 +128,7 @@ async def test_a_user_does_what_his_rules_allow_and_nothing_else() -> None:
         ("refusal", "User:bob", "Describe", "other"),
         ("refusal", "User:bob", "Describe", "kafka-cluster"),
     } <= told
+    (failed,) = [line for line in lines if line["event"] == "authentication-failure"]
+    assert (failed["mechanism"], failed["user"]) == ("PLAIN", "alice")
     assert [line["sequence"] for line in lines] == list(range(1, len(lines) + 1))
     assert not any("secret" in json.dumps(line) for line in lines)
