@@ -100,30 +100,6 @@ def test_a_synchronous_send_is_stored_when_it_returns(cluster: ottla.Cluster) ->
             producer.send(ProducerData("sync", None, [bytes(3_000_000)]))
 
 
-@pytest.mark.requirement("PRD-22")
-def test_a_send_to_a_dead_partition_is_tried_three_further_times(cluster: ottla.Cluster) -> None:
-    """By default: the fourth refusal is final. A producer without retries shows that the refusal
-    after that one is still to come."""
-    cluster.create_topic("dead", partitions=1, replication_factor=1)
-    properties = {"broker.list": cluster.bootstrap_servers, "producer.type": "sync"}
-    message = ProducerData("dead", None, [b"x"])
-    with (
-        Producer({**properties, "retry.backoff.ms": 1}) as producer,
-        Producer({**properties, "message.send.max.retries": 0}) as impatient,
-    ):
-        producer.send(message)
-        cluster.faults.fail_request("PRODUCE", "LEADER_NOT_AVAILABLE", 3)
-        producer.send(message)
-        cluster.faults.fail_request("PRODUCE", "LEADER_NOT_AVAILABLE", 1 + 3 + 1)
-        with pytest.raises(RequestRefused, match="LEADER_NOT_AVAILABLE"):
-            producer.send(message)
-        with pytest.raises(RequestRefused, match="LEADER_NOT_AVAILABLE"):
-            impatient.send(message)
-        impatient.send(message)
-
-    assert end_of(cluster, "dead") == 3
-
-
 class Upper(EventHandler):
     """Stores events in capitals, whatever the encoder says."""
 
