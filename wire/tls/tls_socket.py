@@ -86,6 +86,8 @@ class TlsSocket:
             try:
                 got = read(size_bytes - count, buffer[count:] if count else buffer)
             except ssl.SSLWantReadError:
+                # What was left is a part of a record: the reader is woken by the kernel, not by us.
+                self._may_have_more = False
                 if count and (is_drained or not self._can_receive()):
                     break
                 is_drained = count > 0 or self._receive()

@@ -49,7 +49,7 @@ class Story:
         """Run the story, and fail with the events of the world."""
         self.world.run(self._tell())
         deaths = [f"{node.name}: {node.deaths}" for node in (self.writer, self.reader)]
-        story = "\n".join([*self.world.events[-40:], *deaths])
+        story = "\n".join([*self.world.violations, *self.world.events[-40:], *deaths])
         assert self.world.violations == [], f"seed {self.world.seed}\n{story}"
         assert self.finished.is_set(), f"seed {self.world.seed} did not come to its end\n{story}"
 

@@ -243,6 +243,37 @@ async def test_a_reader_that_comes_later_is_called_for_bytes_that_came_before() 
     assert bytes(reads.got) == b"abcdef"
 
 
+async def test_a_part_of_a_record_does_not_call_the_reader_again_and_again() -> None:
+    """A reader with a full buffer is called again for what is left. If that is only a part of a
+    record, the loop would spin until the peer sends the rest."""
+    below_server, below_client = connected()
+    server, client = sessions()
+    socket = TlsSocket(below_server, server, None)
+    client.tls.write(b"a" * 100)
+    client.tls.write(b"b" * 100)
+    ciphertext = client.outgoing.read()
+    buffer = memoryview(bytearray(100))
+    got: list[bytes] = []
+    call_count = 0
+
+    def on_readable() -> None:
+        nonlocal call_count
+        call_count += 1
+        with contextlib.suppress(BlockingIOError):
+            got.append(bytes(buffer[: socket.recv_into(buffer)]))
+
+    socket.on_readable(on_readable)
+    below_client.sendmsg([ciphertext[:-5]])
+    on_readable()
+    await turns()
+    assert (got, call_count) == ([b"a" * 100], 2)
+
+    below_client.sendmsg([ciphertext[-5:]])
+    on_readable()
+    await turns()
+    assert (got, call_count) == ([b"a" * 100, b"b" * 100], 3)
+
+
 async def test_a_reader_that_was_removed_is_not_called() -> None:
     """It would read into the buffers of a connection that is closed."""
     pair = Pair()
