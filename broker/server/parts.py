@@ -17,7 +17,6 @@ from ottla.broker.controlling.controller import ControllerCandidate
 from ottla.broker.controlling.controllership import ControllerParts
 from ottla.broker.controlling.peer_watch import PeerWatch
 from ottla.broker.controlling.wire_channel import WireChannel
-from ottla.broker.coordinating.audit_topic import AuditTopic
 from ottla.broker.directories.directory_failures import DirectoryFailures
 from ottla.broker.directories.full_disk_reports import FullDiskReports
 from ottla.broker.directories.replica_moves import ReplicaMoves
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.authorization.setup import Authorization
+    from ottla.broker.coordinating.audit_topic import AuditTopic
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.following.fetchers import Fetchers
     from ottla.broker.security.token_store import TokenStore
@@ -153,10 +153,17 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     return parts
 
 
+def _audit_topic() -> type[AuditTopic]:
+    """Loaded by brokers with the topic only."""
+    from ottla.broker.coordinating.audit_topic import AuditTopic
+
+    return AuditTopic
+
+
 def _build_audit_topic(shared: SharedParts, peers: Peers) -> AuditTopic | None:
     if not shared.config.audit_topic:
         return None
-    return AuditTopic(shared.node_id, peers, shared.metadata, shared.ports.clock)
+    return _audit_topic()(shared.node_id, peers, shared.metadata, shared.ports.clock)
 
 
 def _token_store() -> Callable[[BrokerConfig, Secret, Ports, Tasks], TokenStore]:

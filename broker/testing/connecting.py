@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.testing.members import ClusterError
 from ottla.broker.testing.seatlike import BROKERS, CLIENTS, SeatPlan
-from ottla.client.administration.acl import Acl
+from ottla.protocol.acls import AclRule
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.testing.members import Members
     from ottla.broker.testing.security import ClusterSecurity
-    from ottla.protocol.acls import AclRule
+    from ottla.client.administration.acl import Acl
 
 SECURITY = (None, "ssl", "mtls", "sasl_ssl", "sasl_plaintext")
 
@@ -36,7 +36,8 @@ def checked_rules(
     found: list[AclRule] = []
     for one in acls:
         try:
-            found += one.rules() if isinstance(one, Acl) else [one]
+            # An Acl is loaded by the caller that has made one.
+            found += [one] if isinstance(one, AclRule) else one.rules()
         except ValueError as error:
             raise ClusterError(str(error)) from None
     return tuple(dict.fromkeys(found))

@@ -233,6 +233,7 @@ LOADERS = {
     "ottla.broker.api.old_handlers",
     "ottla.broker.coordinating.groups",
     "ottla.broker.coordinating.transactions",
+    "ottla.broker.log.recovery.old_segments",
     "ottla.broker.metrics.groups",
     "ottla.broker.security.listener_logins",
     "ottla.broker.server.parts",

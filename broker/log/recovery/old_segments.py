@@ -22,11 +22,11 @@ from ottla.broker.log.storage.names import (
     segment_name,
 )
 from ottla.protocol.errors import CorruptLogError, KafkaError
-from ottla.protocol.message_sets.stored import StoredMessages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ottla.protocol.message_sets.stored import StoredMessages
     from ottla.protocol.ports import Buffer, Disk, File, Offload
 
 logger = logging.getLogger("ottla.log")
@@ -65,12 +65,19 @@ def _old_segments(disk: Disk, directory: str, names: Iterable[str]) -> list[int]
     return found
 
 
+def _stored_messages() -> type[StoredMessages]:
+    """Loaded by brokers that find such a segment only."""
+    from ottla.protocol.message_sets.stored import StoredMessages
+
+    return StoredMessages
+
+
 def _rewrite(disk: Disk, directory: str, base_offset: int, path: str) -> File:
     source = disk.open(join(directory, segment_name(base_offset, LOG)))
     target = disk.open(path, create=True)
     if target.size_bytes:
         target.truncate(0)
-    messages = StoredMessages(
+    messages = _stored_messages()(
         lambda position, count: source.pread(count, position), source.size_bytes
     )
     waiting: list[Buffer] = []
