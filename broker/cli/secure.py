@@ -46,7 +46,7 @@ def make_secure(settings: Mapping[str, str]) -> tuple[dict[str, str], SecureFile
     if not listeners.startswith(f"{PROTOCOL}://") or "," in listeners:
         raise ConfigError(
             f"--secure needs one listener, {PROTOCOL}://HOST:PORT, not {listeners!r}: leave "
-            "listeners out, and choose the address with --host and --port"
+            "listeners out, or give it that form"
         )
     try:
         directory = directory_of(settings)

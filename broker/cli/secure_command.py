@@ -71,11 +71,15 @@ def _place(text: str) -> BrokerPlace:
 
 def _tell(arguments: argparse.Namespace, directory: Path, places: tuple[BrokerPlace, ...]) -> None:
     client = directory / "client" / "client.properties"
-    files = {place.node_id: directory / place.user / "broker.properties" for place in places}
+    files = {place: directory / place.user / "broker.properties" for place in places}
     if arguments.format == "json":
-        brokers = {str(node_id): str(path) for node_id, path in files.items()}
+        brokers = {str(place.node_id): str(path) for place, path in files.items()}
         write(json_document({"client": str(client), "brokers": brokers}))
         return
-    for path in files.values():
-        write(f"start a broker with: ottla start --config {path}\n")
+    for place, path in files.items():
+        write(
+            f"start a broker with: ottla start --config {path} "
+            f"-o listeners=SASL_SSL://{place.names[0]}:9093 "
+            "-o inter.broker.listener.name=SASL_SSL\n"
+        )
     write(f"log in as 'admin' with: ottla topics list --command-config {client}\n")

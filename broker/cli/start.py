@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla")
 
 METRICS_LISTENER = "ottla.metrics.listener"
+OPEN_PROTOCOL = "PLAINTEXT"
 
 
 class Server(Protocol):
@@ -77,7 +78,8 @@ def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
         number = arguments.port if arguments.port is not None else DEFAULT_PORT
         if number and number + (arguments.brokers or 1) - 1 > PORT_MAX:
             raise ConfigError(f"--port {number} leaves no room for {arguments.brokers} brokers")
-        protocol = secure.PROTOCOL if arguments.secure else "PLAINTEXT"
+        protocol = secure.PROTOCOL if arguments.secure else OPEN_PROTOCOL
+        _check_replaced(settings.get("listeners", ""), protocol)
         settings["listeners"] = f"{protocol}://{Address(host, number)}"
     if arguments.data_dir is not None or not {"log.dirs", "log.dir"} & settings.keys():
         is_cluster = arguments.brokers is not None
@@ -92,6 +94,16 @@ def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
         settings[METRICS_LISTENER] = str(Address(host, arguments.metrics))
     _place(arguments, settings)
     return settings
+
+
+def _check_replaced(listeners: str, protocol: str) -> None:
+    """Raises ConfigError if an address by options would take the place of other protocols."""
+    named = filter(None, map(str.strip, listeners.split(",")))
+    if not all(one.startswith(f"{protocol}://") for one in named):
+        raise ConfigError(
+            f"the settings name {listeners} to listen on, and --host and --port would open one "
+            f"{protocol} address instead: leave these two options out"
+        )
 
 
 def _place(arguments: argparse.Namespace, settings: dict[str, str]) -> None:

@@ -191,6 +191,22 @@ def test_contradicting_options_are_refused(
     assert sentence in ended.stderr
 
 
+@pytest.mark.parametrize("option", ["--port", "--host"])
+def test_an_address_by_options_does_not_replace_closed_listeners(
+    tmp_path: Path, option: str
+) -> None:
+    """The broker would let everyone in, although its settings ask for logins."""
+    value = "0" if option == "--port" else "127.0.0.1"
+    closed = ("-o", "listeners=SASL_SSL://127.0.0.1:0")
+    ended = ottla("start", option, value, "--data-dir", str(tmp_path), *closed)
+
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "ottla: the settings name SASL_SSL://127.0.0.1:0 to listen on, and --host and --port would "
+        "open one PLAINTEXT address instead: leave these two options out\n"
+    )
+
+
 def test_other_users_of_the_machine_cannot_read_what_a_broker_with_users_writes(
     tmp_path: Path,
 ) -> None:

@@ -35,7 +35,10 @@ def test_each_broker_gets_a_certificate_and_a_user_of_its_own(tmp_path: Path) ->
     done = create(tmp_path, *BROKERS, *CLIENTS)
 
     assert done.returncode == 0, done.stderr
-    assert f"ottla start --config {tmp_path}/broker-1/broker.properties" in done.stdout
+    assert (
+        f"ottla start --config {tmp_path}/broker-1/broker.properties "
+        "-o listeners=SASL_SSL://kafka1:9093 -o inter.broker.listener.name=SASL_SSL\n"
+    ) in done.stdout
     first, second = (tmp_path / f"broker-{number}" for number in (1, 2))
     assert is_good_for((first / "broker.pem").read_text(), ("kafka1", "10.0.0.1"))
     assert not is_good_for((first / "broker.pem").read_text(), ("kafka2",))
