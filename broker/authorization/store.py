@@ -17,22 +17,17 @@ from ottla.broker.authorization.index import UNREADABLE, AclIndex
 from ottla.broker.engine.concurrently import pipelined
 from ottla.broker.engine.tasks import stopped
 from ottla.coordinator.store import acls
-from ottla.coordinator.store.store import (
-    BadVersion,
-    ConnectionLoss,
-    Create,
-    Delete,
-    GroupFailed,
-    NodeExists,
-    NoNode,
-    Replace,
-    StoreError,
+from ottla.coordinator.store.announcements import (
+    ensure_znode,
+    sweep_announcements,
+    write_announced,
 )
+from ottla.coordinator.store.store import Create, Delete, NoNode, Replace, StoreError
 from ottla.protocol.acls import AclPattern, AclResourceType, AclRule, PatternType, parse_word
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ottla.broker.authorization.authorizer import AclAuthorizer
     from ottla.broker.authorization.index import Rules
@@ -45,8 +40,6 @@ logger = logging.getLogger("ottla.authorization")
 Edit = Callable[[tuple[AclRule, ...]], tuple[AclRule, ...]]
 """From the rules of a pattern to those that it is to have. May be called several times."""
 
-# Announcements are kept that long, for brokers that are slow to read them.
-ANNOUNCEMENT_RETENTION_MS = 15 * 60 * 1000
 _ATTEMPTS = 12
 _RETRY_MS = 50
 _STORED = (PatternType.LITERAL, PatternType.PREFIXED)
@@ -76,7 +69,7 @@ class AclStore:
     async def load(self, session: MetadataSession) -> None:
         """Read every rule, so that requests can be decided about. Raises StoreError."""
         for path in acls.PERMANENT_PATHS:
-            await _ensure(session, path)
+            await ensure_znode(session, path)
         await self._load(session)
 
     async def _load(self, session: MetadataSession) -> None:
@@ -141,7 +134,7 @@ class AclStore:
                     patterns[pattern] = None
         if names:
             self._last_read[kind] = max(self._last_read[kind], names[-1])
-        await _sweep(session, read)
+        await sweep_announcements(session, read)
 
     async def _refresh(self, session: MetadataSession, patterns: Iterable[AclPattern]) -> None:
         wanted = list(patterns)
@@ -231,15 +224,7 @@ async def _write(session: MetadataSession, pattern: AclPattern, edit: Edit) -> b
     else:
         step = Delete(path, found.stat.version)
     told = acls.change_path(pattern.pattern_type)
-    try:
-        await session.multi([step, Create(told, acls.build_change(pattern), sequential=True)])
-    except GroupFailed as failed:
-        if not isinstance(failed.error, NodeExists | BadVersion | NoNode):
-            raise
-        return False
-    except ConnectionLoss:
-        return False
-    return True
+    return await write_announced(session, step, told, acls.build_change(pattern))
 
 
 async def _read(session: MetadataSession, pattern: AclPattern) -> Rules:
@@ -267,25 +252,3 @@ async def _patterns(session: MetadataSession, kind: PatternType) -> list[AclPatt
         names = await session.children(f"{acls.ROOTS[kind]}/{word}")
         found += [AclPattern(resource_type, name, kind) for name in names]
     return found
-
-
-async def _sweep(session: MetadataSession, announcements: Sequence[tuple[str, int]]) -> None:
-    """Remove those that are older than the newest by more than the retention.
-
-    All ages are by the store's clock: by this broker's clock, which may be wrong, an announcement
-    could go before another broker has read it."""
-    newest_ms = max((created_ms for _path, created_ms in announcements), default=0)
-    for path, created_ms in announcements:
-        if created_ms < newest_ms - ANNOUNCEMENT_RETENTION_MS:
-            try:
-                await session.delete(path)
-            except NoNode:
-                continue
-
-
-async def _ensure(session: MetadataSession, path: str) -> None:
-    if await session.exists(path) is None:
-        try:
-            await session.create(path)
-        except NodeExists:
-            return

@@ -10,17 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.store import delegation_tokens as layout
+from ottla.coordinator.store.announcements import write_announced
 from ottla.coordinator.store.delegation_tokens import TokenInformation
-from ottla.coordinator.store.store import (
-    BadVersion,
-    ConnectionLoss,
-    Create,
-    Delete,
-    GroupFailed,
-    NodeExists,
-    NoNode,
-    Replace,
-)
+from ottla.coordinator.store.store import Create, Delete, NoNode, Replace
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -85,15 +77,7 @@ async def change_token(
 async def _write(session: MetadataSession, token_id: str, step: Operation) -> bool:
     """Write once. False: another broker was faster, or the outcome is unknown."""
     told = f"{layout.CHANGES}/{layout.CHANGE_PREFIX}"
-    try:
-        await session.multi([step, Create(told, layout.build_change(token_id), sequential=True)])
-    except GroupFailed as failed:
-        if not isinstance(failed.error, NodeExists | BadVersion | NoNode):
-            raise
-        return False
-    except ConnectionLoss:
-        return False
-    return True
+    return await write_announced(session, step, told, layout.build_change(token_id))
 
 
 def _too_often(path: str) -> KafkaError:

@@ -18,7 +18,8 @@ from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.security.token_changes import change_token, create_token
 from ottla.broker.security.token_rules import TokenLifetimes, created
 from ottla.coordinator.store import delegation_tokens as layout
-from ottla.coordinator.store.store import NodeExists, NoNode, StoreError
+from ottla.coordinator.store.announcements import ensure_znode, sweep_announcements
+from ottla.coordinator.store.store import NoNode, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.security")
 
-# Announcements are kept that long, for brokers that are slow to read them.
-ANNOUNCEMENT_RETENTION_MS = 15 * 60 * 1000
 # How late the sessions of an expired token end at most.
 TICK_MS = 250
 ID_BYTES = 16
@@ -76,7 +75,7 @@ class TokenStore:
     async def begin(self, session: MetadataSession) -> None:
         """Read every token in the new session, and follow the changes. Raises StoreError."""
         for path in layout.PERMANENT_PATHS:
-            await _ensure(session, path)
+            await ensure_znode(session, path)
         self._session = session
         # An event from here on is of a watch that is used up: it must not be forgotten.
         self._changed.clear()
@@ -126,7 +125,7 @@ class TokenStore:
                 changed[token_id] = None
         if names:
             self._last_read = max(self._last_read, names[-1])
-        await _sweep(session, read)
+        await sweep_announcements(session, read)
         return list(changed)
 
     async def _refresh(self, session: MetadataSession, token_ids: Sequence[str]) -> None:
@@ -218,23 +217,3 @@ async def _read(session: MetadataSession, token_id: str) -> TokenInformation | N
         # ASCII only: the name may come from anyone who can write to the store.
         logger.error("the delegation token %r in the metadata store is unreadable", token_id[:64])
     return token
-
-
-async def _ensure(session: MetadataSession, path: str) -> None:
-    if await session.exists(path) is None:
-        try:
-            await session.create(path)
-        except NodeExists:
-            return
-
-
-async def _sweep(session: MetadataSession, announcements: Sequence[tuple[str, int]]) -> None:
-    """Remove those that are older than the newest by more than the retention, by the store's
-    clock: by this broker's, an announcement could go before another broker has read it."""
-    newest_ms = max((created_ms for _path, created_ms in announcements), default=0)
-    for path, created_ms in announcements:
-        if created_ms < newest_ms - ANNOUNCEMENT_RETENTION_MS:
-            try:
-                await session.delete(path)
-            except NoNode:
-                continue

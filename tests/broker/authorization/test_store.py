@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.broker.authorization import store as module
 from ottla.broker.authorization.authorizer import AclAuthorizer
 from ottla.broker.authorization.store import AclStore
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.store import acls
+from ottla.coordinator.store.announcements import ANNOUNCEMENT_RETENTION_MS
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import ConnectionLoss
 from ottla.protocol.acls import (
@@ -34,6 +34,7 @@ from tests.coordinator.store.support import DIRECTORY, StillClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from ottla.broker.authorization.store import Edit
     from ottla.coordinator.store.store import MetadataSession
 
 TOPIC = AclResourceType.TOPIC
@@ -45,7 +46,7 @@ def _rule(user: str, pattern: AclPattern = T) -> AclRule:
     return AclRule(pattern, f"User:{user}", "*", READ, Permission.ALLOW)
 
 
-def _adding(*rules: AclRule) -> module.Edit:
+def _adding(*rules: AclRule) -> Edit:
     return lambda before: tuple(dict.fromkeys([*before, *rules]))
 
 
@@ -226,7 +227,7 @@ async def test_old_announcements_are_swept_away() -> None:
             await nodes[0].add(_rule(f"u{number}"))
         assert len(await nodes[0].session.children("/kafka-acl-changes")) == 4
 
-        nodes[0].clock.wall += module.ANNOUNCEMENT_RETENTION_MS + 1
+        nodes[0].clock.wall += ANNOUNCEMENT_RETENTION_MS + 1
         await nodes[0].add(_rule("last"))
 
         await _until(nodes[1], "last", allowed=True)

@@ -14,9 +14,10 @@ import pytest
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.security.delegation_tokens import CREDENTIAL, DelegationTokens
 from ottla.broker.security.token_rules import TokenLifetimes, TokenOrder, renewed
-from ottla.broker.security.token_store import ANNOUNCEMENT_RETENTION_MS, TokenStore
+from ottla.broker.security.token_store import TokenStore
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.store import delegation_tokens as layout
+from ottla.coordinator.store.announcements import ANNOUNCEMENT_RETENTION_MS
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import ConnectionLoss
 from ottla.protocol.errors import ErrorCode, KafkaError
