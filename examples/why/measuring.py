@@ -33,7 +33,7 @@ SECTOR_BYTES = 512
 
 @contextmanager
 def broker(options: dict[str, str] | None = None) -> Iterator[BrokerProcess]:
-    """A broker with one topic of one partition; its data goes with it."""
+    """A broker with one topic of one partition; its data is deleted when it stops."""
     with (
         work_folder() as folder,
         BrokerProcess(folder / "data", options=options) as started,

@@ -257,8 +257,8 @@ async def answers_of(where: Address) -> Codes:
         for version in (1, 2, 3):
             everything = await ask("list", bob, version, DescribeDelegationTokenRequest(None))
             said.append(("listed", len(everything.tokens)))
-            nobody = await ask("list of none", bob, version, DescribeDelegationTokenRequest([]))
-            said.append(("listed", len(nobody.tokens)))
+            nothing = await ask("list of none", bob, version, DescribeDelegationTokenRequest([]))
+            said.append(("listed", len(nothing.tokens)))
         await ask("expired now", bob, 2, ExpireDelegationTokenRequest(own.hmac, -1))
         await known(bob, own.hmac, gone=True)
         await ask("expired again", bob, 2, ExpireDelegationTokenRequest(own.hmac, -1))

@@ -1,9 +1,9 @@
 """Segments that Kafka before 0.11 wrote, rewritten as record batches before their log is loaded.
 
-A segment of message formats 0 and 1 is written anew beside the old one, made durable and renamed to
-.swap; from then on it counts, and a start completes the rest (leftovers.py). Offsets stay, indexes
-are made anew. A damaged segment is left alone; a torn end stays as it is for recovery to judge. A
-segment that begins with a record batch is not looked at.
+The broker writes a copy of a segment of message formats 0 and 1 as record batches, flushes it and
+renames it to .swap. From then on the copy is valid, and a start completes the swap (leftovers.py).
+Offsets stay the same; indexes are rebuilt. The broker does not change a damaged segment, and leaves
+a torn end for recovery to judge. It skips a segment that begins with a record batch.
 """
 
 from __future__ import annotations

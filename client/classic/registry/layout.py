@@ -1,4 +1,4 @@
-"""Where a group stands in ZooKeeper, and what its partitions are called there. Pure.
+"""The znodes of a group in ZooKeeper, and the names of its partitions there. Pure.
 
 The layout of 0.8 names a partition by its number. That of 0.7 names it ``broker-index``: the broker
 is the first replica, and the index counts that broker's partitions of the topic from 0.

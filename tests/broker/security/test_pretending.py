@@ -142,7 +142,7 @@ async def _as_controller(client: RawClient) -> list[int]:
 
 
 async def _as_follower(client: RawClient) -> list[int]:
-    """The answers to a fetch that would raise the high watermark, and to what goes with it."""
+    """The answers to a follower's fetch, which would raise the high watermark, and ListOffsets."""
     asked = list_offsets(-1)
     asked.replica_id = 7
     (found,) = (await client.call(9, asked)).topics[0].partitions

@@ -88,7 +88,7 @@ async def test_a_login_with_a_token_is_one_of_its_owner(mechanism: str) -> None:
 
 
 async def test_a_request_of_a_token_whose_connection_has_gone_makes_no_token() -> None:
-    """The session goes with its connection; nothing says then that it was one of a token."""
+    """The session ends with its connection; the broker no longer knows that it was a token's."""
     async with running_broker(token_settings()) as running:
         connection = await connected(running.broker.address, by_token(await made(running)))
         sessions = running.broker.parts.logins._sessions

@@ -78,7 +78,7 @@ def test_of_older_tokens_the_owner_is_the_requester(version: int) -> None:
         of(owner=["User:alice"]),
         of(tokenRequester=None),
         of(renewers=None),
-        of(renewers=["nobody"]),
+        of(renewers=["alice"]),
         of(renewers="User:alice")[:-3],
         of(expiryTimestamp=None),
         of(expiryTimestamp=True),

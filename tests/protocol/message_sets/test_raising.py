@@ -67,7 +67,7 @@ def test_what_kafka_python_builds_becomes_one_batch(
 @pytest.mark.requirement("FMT-15")
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
 def test_each_message_of_a_wrapper_gets_an_offset_of_its_own(codec: Codec) -> None:
-    """Whatever the producer wrote inside: the wrapper is opened and made anew."""
+    """The broker opens the wrapper, ignores the offsets inside and writes a batch of its own."""
     batch = raised(wrapper(0, MADE, codec))
     batch.stamp(700, 3)
 

@@ -1,4 +1,4 @@
-"""Groups in a real ZooKeeper: what stands in the tree, and what makes members rebalance."""
+"""Groups in a real ZooKeeper: the content of their znodes, and what makes members rebalance."""
 
 from __future__ import annotations
 
