@@ -230,16 +230,35 @@ class RealNet:
             raise
 
     async def connect(self, address: Address, options: SocketOptions) -> RealSocket:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            host_name(address.host), address.port, type=socket.SOCK_STREAM
-        )
         failure: OSError | None = None
-        for family, _, _, _, resolved in found:
+        for family, _, _, _, resolved in await resolve(address):
             try:
                 return await connect_one(family, resolved, options)
             except OSError as error:
                 failure = error
         raise failure or ConnectionRefusedError(errno.ECONNREFUSED, f"no address for {address}")
+
+
+async def resolve(address: Address) -> list[tuple[int, int, int, str, tuple[object, ...]]]:
+    """Look an address up, as ``getaddrinfo`` does.
+
+    A numeric host is converted here. Only a name may need a resolver that blocks: it is looked up in
+    a thread of the loop's default executor.
+    """
+    try:
+        return [
+            *socket.getaddrinfo(
+                host_name(address.host),
+                address.port,
+                type=socket.SOCK_STREAM,
+                flags=socket.AI_NUMERICHOST,
+            )
+        ]
+    except socket.gaierror:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host_name(address.host), address.port, type=socket.SOCK_STREAM
+        )
+        return [*found]
 
 
 async def connect_one(

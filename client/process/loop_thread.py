@@ -156,6 +156,8 @@ async def cancel_all() -> None:
     if tasks:
         await asyncio.wait(tasks, timeout=STOP_WAIT_S)
     await asyncio.get_running_loop().shutdown_asyncgens()
+    # Otherwise the thread that looked up a host name may outlive the loop.
+    await asyncio.get_running_loop().shutdown_default_executor()
 
 
 def has_result(task: asyncio.Task[Any]) -> bool:

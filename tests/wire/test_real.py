@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import tempfile
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -210,6 +211,22 @@ async def test_connect_to_a_closed_port_is_refused() -> None:
 
     with pytest.raises(ConnectionRefusedError):
         await net.connect(address, DEFAULTS)
+
+
+@on_both_loops
+async def test_a_numeric_address_needs_no_thread() -> None:
+    """A connection to it neither waits for a thread nor leaves one behind."""
+    net = RealNet()
+    listener = net.listen(ANY_PORT, DEFAULTS)
+    threads = set(threading.enumerate())
+
+    numeric = await net.connect(listener.address, DEFAULTS)
+
+    assert set(threading.enumerate()) <= threads
+    named = await net.connect(Address("localhost", listener.address.port), DEFAULTS)
+    assert named.peer == listener.address
+    for one in (numeric, named, listener):
+        one.close()
 
 
 @on_both_loops
