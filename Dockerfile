@@ -54,13 +54,14 @@ RUN groupadd --gid 1000 ottla \
 COPY --from=build /opt/ottla /opt/ottla
 
 # The directories of docker-compose.secure.yml: a new volume has the owner of what it is mounted over.
-# KAFKA_A_B sets a.b. What is bound is the container's own network; what is told to clients is where
-# they find the published port.
+# KAFKA_A_B sets a.b, and so does KAFKA_CFG_A_B. The broker listens in the container's own network
+# (OTTLA_HOST) on the ports of the listeners, or else of the advertised listeners; clients are told
+# where they find the published port.
 ENV PATH=/opt/ottla/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     KAFKA_LOG_DIRS=/data \
-    KAFKA_LISTENERS=PLAINTEXT://0.0.0.0:9092 \
+    OTTLA_HOST=0.0.0.0 \
     KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092 \
     KAFKA_OTTLA_METRICS_LISTENER=0.0.0.0:9404
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,13 @@ from ottla.coordinator.configs.broker_configs import (
 
 if TYPE_CHECKING:
     import argparse
+
+
+HOST_VARIABLE = "OTTLA_HOST"
+"""The host of listeners that name none; the image sets it, so that published ports are reached."""
+
+_WITHOUT_HOST = re.compile(r"://:(?=[0-9])")
+_AT_HOST = re.compile(r"://(\[[^]]*\]|[^:,\s]*):(?=[0-9])")
 
 
 def written_settings(arguments: argparse.Namespace) -> dict[str, str]:
@@ -29,7 +37,14 @@ def written_settings(arguments: argparse.Namespace) -> dict[str, str]:
         except UnicodeDecodeError:
             raise ConfigError(f"cannot read {arguments.config}: it is not UTF-8 text") from None
         settings.update(parse_properties(text))
-    settings.update(settings_from_environment(os.environ))
+    surroundings = settings_from_environment(os.environ)
+    settings.update(surroundings)
+    if "listeners" not in settings and surroundings.get("advertised.listeners", "").strip():
+        # As in the images of Kafka: the ports that clients are told are those to listen on.
+        settings["listeners"] = _AT_HOST.sub("://:", surroundings["advertised.listeners"])
+    host = os.environ.get(HOST_VARIABLE, "").strip()
+    if host and "listeners" in settings:
+        settings["listeners"] = _WITHOUT_HOST.sub(f"://{host}:", settings["listeners"])
     for item in arguments.settings:
         key, separator, value = item.partition("=")
         if not separator:

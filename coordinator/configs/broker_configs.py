@@ -26,6 +26,7 @@ from ottla.protocol.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from types import ModuleType
 
     from ottla.coordinator.configs.sasl_settings import SaslSettings
     from ottla.coordinator.metadata.image import Endpoint
@@ -209,8 +210,6 @@ _PLAIN_FIELDS = tuple(
     for name in BrokerConfig.__match_args__
     if name not in _DERIVED
 )
-# The settings of plugins, which a broker passes on without knowing them.
-_PLUGIN_PREFIXES = ("rlmm.config.", "rsm.config.")
 # What is looked up for each listener.
 _PER_LISTENER = (
     "sasl.",
@@ -302,11 +301,18 @@ def _problem(name: str, text: str) -> str | None:
     definition = BROKER_CONFIGS.get(_without_listener(name))
     if definition is not None:
         return definition.problem(text) if text or definition.default is not None else None
-    if name.startswith(_PLUGIN_PREFIXES):
+    if _load_foreign().is_without_effect(name):
         return None
     if name in _REMOVED:
         return f"Kafka has dropped the setting {name}: use {_REMOVED[name]}"
     return unknown(name, "broker", BROKER_CONFIGS)
+
+
+def _load_foreign() -> ModuleType:
+    """Few configurations have settings that only Kafka knows."""
+    from ottla.coordinator.configs import foreign
+
+    return foreign
 
 
 def _without_listener(name: str) -> str:
@@ -336,6 +342,8 @@ def _contradictions(static: Mapping[str, str]) -> Iterator[str]:
     broker_id, node_id = static.get("broker.id"), static.get("node.id")
     if broker_id is not None and node_id is not None and int(broker_id) != int(node_id):
         yield f"broker.id is {broker_id} and node.id is {node_id}: they are one number"
+    if any(name.startswith(("process.roles", "controller.quorum.")) for name in static):
+        yield from _load_foreign().kraft_problems(static)
     yield from _group_contradictions(static)
     yield from _tls_contradictions(static)
 

@@ -12,10 +12,8 @@ import pytest
 
 from ottla.__main__ import main
 from ottla.broker.cli.parsers import start_parser
-from ottla.coordinator.configs.broker_configs import (
-    parse_broker_config,
-    settings_from_environment,
-)
+from ottla.broker.cli.written import written_settings
+from ottla.coordinator.configs.broker_configs import parse_broker_config
 from tests.compose.composition import (
     DOCKERFILE,
     ROOT,
@@ -81,11 +79,15 @@ def test_signals_reach_the_broker() -> None:
     assert callable(main)
 
 
-def test_its_own_settings_are_a_broker_that_the_machine_can_reach() -> None:
+def test_its_own_settings_are_a_broker_that_the_machine_can_reach(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """docker run without any setting gives a broker to connect to. It warns that its listener is
     open, since the broker cannot know whether the port is published to other machines."""
-    environment = dockerfile_environment()
-    parsed = parse_broker_config(settings_from_environment(environment))
+    for name, value in dockerfile_environment().items():
+        monkeypatch.setenv(name, value)
+    arguments = start_parser().parse_args([])
+    parsed = parse_broker_config(written_settings(arguments))
     (bound,), (told,) = parsed.config.listeners, parsed.config.advertised_listeners
 
     (warning,) = parsed.warnings

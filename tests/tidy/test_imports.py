@@ -242,6 +242,7 @@ LOADERS = {
     "ottla.broker.testing.connecting",
     "ottla.client.admin",
     "ottla.client.settings.sasl",
+    "ottla.coordinator.configs.broker_configs",
     "ottla.verb_loaders",
     "ottla.wire.messages",
 }

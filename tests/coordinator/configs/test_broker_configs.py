@@ -154,7 +154,7 @@ def test_kafka_settings_without_effect_are_accepted_with_one_warning_each() -> N
     parsed = parse_broker_config(
         {
             "ssl.provider": "SunJSSE",
-            "process.roles": "broker",
+            "process.roles": "broker,controller",
             "listener.name.internal.ssl.provider": "SunJSSE",
             "sasl.login.class": "x",
             "rsm.config.anything": "1",

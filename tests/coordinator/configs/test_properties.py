@@ -100,3 +100,39 @@ def test_environment_variables_become_settings() -> None:
 def test_variables_that_are_no_settings_are_left_alone(variable: str) -> None:
     """Scripts and Kubernetes set these beside every broker; they must not stop one."""
     assert settings_from_environment({variable: "tcp://10.0.0.1:80"}) == {}
+
+
+def test_bitnamis_names_are_settings_as_well() -> None:
+    """The same compose file as for Bitnami's image; of two forms its own one counts."""
+    environment = {
+        "KAFKA_CFG_NUM_PARTITIONS": "3",
+        "KAFKA_NUM_PARTITIONS": "1",
+        "KAFKA_KRAFT_CLUSTER_ID": "abcdefghijklmnopqrstuv",
+        "KAFKA_CLUSTER_ID": "abcdefghijklmnopqrstuv",
+        "KAFKA_VOLUME_DIR": "/bitnami/kafka",
+        "ALLOW_PLAINTEXT_LISTENER": "yes",
+    }
+
+    assert settings_from_environment(environment) == {"num.partitions": "3"}
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "KAFKA_CLIENT_USERS",
+        "KAFKA_CLIENT_PASSWORDS",
+        "KAFKA_INTER_BROKER_USER",
+        "KAFKA_INTER_BROKER_PASSWORD",
+        "KAFKA_CERTIFICATE_PASSWORD",
+        "KAFKA_TLS_CLIENT_AUTH",
+        "KAFKA_SSL_KEYSTORE_FILENAME",
+        "KAFKA_SSL_KEY_CREDENTIALS",
+    ],
+)
+def test_logins_that_only_scripts_make_are_refused(variable: str) -> None:
+    """Left alone, the broker would run without the logins that its operator asked for."""
+    with pytest.raises(ConfigError, match=f"{variable} is read by scripts") as raised:
+        settings_from_environment({variable: "hidden-value"})
+
+    assert "hidden-value" not in str(raised.value)
+    assert settings_from_environment({variable: ""}) == {}
