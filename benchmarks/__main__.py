@@ -24,6 +24,7 @@ from benchmarks.compare import COMPARISONS
 from benchmarks.groups import GROUP_MEASUREMENTS
 from benchmarks.harness import use_bytecode_cache
 from benchmarks.measurements import MEASUREMENTS
+from benchmarks.scale import SCALE_MEASUREMENTS
 from benchmarks.spark import SPARK_MEASUREMENTS
 from benchmarks.tls import TLS_MEASUREMENTS
 from benchmarks.transactions import TRANSACTION_MEASUREMENTS
@@ -83,6 +84,7 @@ def main(names: list[str]) -> int:
         **CODEC_MEASUREMENTS,
         **VALIDATION_MEASUREMENTS,
         **AUTHORIZATION_MEASUREMENTS,
+        **SCALE_MEASUREMENTS,
         **SPARK_MEASUREMENTS,
     }
     unknown = [name for name in names if name not in known]

@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.bare KIND SIZE`` prints its port and serves until standard input ends:
 ``answer`` reads frames and answers each with SIZE bytes, ``append`` writes each to a file first,
-``sendfile`` answers each with SIZE bytes of a file. No protocol, no checksum, no broker.
+``sendfile`` answers each with SIZE bytes of a file, ``small`` is ``answer`` with buffers for
+thousands of connections. No protocol, no checksum, no broker.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.support.broker_process import ROOT
@@ -22,7 +23,7 @@ from tests.support.broker_process import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BUFFER_BYTES = 2 << 20
+BUFFER_BYTES, SMALL_BUFFER_BYTES = 2 << 20, 4096
 RECYCLE_BYTES = 64 << 20
 SEND_BUFFER_BYTES = 102_400
 
@@ -57,7 +58,7 @@ class Peer:
     """One connection: a buffer with the bytes of an unfinished frame, and file bytes to send."""
 
     sock: socket.socket
-    buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(BUFFER_BYTES)))
+    buffer: memoryview
     end: int = 0
     left_bytes: int = 0
 
@@ -69,6 +70,7 @@ class Server:
         self.kind = kind
         self.descriptor = descriptor
         self.size_bytes = size_bytes
+        self.buffer_bytes = SMALL_BUFFER_BYTES if kind == "small" else BUFFER_BYTES
         self.written_bytes = 0
         # A sendfile answer begins with its length and as much header as a broker's would.
         head_bytes = 64 if kind == "sendfile" else size_bytes
@@ -90,7 +92,7 @@ class Server:
                     sock.setblocking(False)
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-                    self.peers[sock.fileno()] = Peer(sock)
+                    self.peers[sock.fileno()] = Peer(sock, memoryview(bytearray(self.buffer_bytes)))
                     self.poller.register(sock.fileno(), select.EPOLLIN)
                 elif events & select.EPOLLOUT:
                     self.send_file(self.peers[descriptor])
@@ -145,8 +147,13 @@ class Server:
         self.poller.modify(peer.sock.fileno(), select.EPOLLIN)
 
 
+def listening() -> socket.socket:
+    """With as much room for waiting connections as the kernel gives."""
+    return socket.create_server(("127.0.0.1", 0), backlog=socket.SOMAXCONN)
+
+
 def main(kind: str, size_bytes: int) -> None:
-    with tempfile.TemporaryFile() as file, socket.create_server(("127.0.0.1", 0)) as listener:
+    with tempfile.TemporaryFile() as file, listening() as listener:
         if kind == "sendfile":
             file.write(os.urandom(size_bytes))
             file.flush()

@@ -71,7 +71,7 @@ def fetch_frame(topic: str, partition: int, offset: int, max_bytes: int) -> byte
     return framed(FETCH, FETCH_VERSION, encode(request, FETCH_VERSION))
 
 
-def metadata_frame() -> bytes:
-    """Asks for the brokers and no topic."""
-    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+def metadata_frame(*, all_topics: bool = False) -> bytes:
+    """Asks for the brokers, and for no topic or for all."""
+    request = MetadataRequest(topics=None if all_topics else [], allow_auto_topic_creation=False)
     return framed(METADATA, METADATA_VERSION, encode(request, METADATA_VERSION))

@@ -592,8 +592,8 @@ socket.connection.setup.timeout.max.ms | long | 30000 | - | read-only | no
     Longest wait for a connection to another broker.
 socket.connection.setup.timeout.ms | long | 10000 | - | read-only | no
     First wait for a connection to another broker.
-socket.listen.backlog.size | int | 50 | >=1 | read-only | yes
-    Connections that may wait to be accepted.
+socket.listen.backlog.size | int | 4096 | >=1 | read-only | yes
+    Connections that may wait to be accepted, if the kernel (somaxconn) allows as many.
 socket.receive.buffer.bytes | int | -1 | - | read-only | yes
     Receive buffer of connections; -1 leaves it to the kernel.
 socket.request.max.bytes | int | 104857600 | >=1 | read-only | yes

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import select
+import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -186,6 +189,26 @@ async def test_a_leader_without_the_listener_is_told_from_one_that_is_dead(
     assert (parts[0].error_code, parts[1].error_code) == (ErrorCode.NONE, error)
     assert parts[1].leader_id == -1
     assert [node.node_id for node in answer.brokers] == [1]
+
+
+async def test_hundreds_of_clients_that_connect_at_once_find_room() -> None:
+    """The kernel drops a connection that finds no room among those that wait; its client repeats it
+    after 1, 3, 7 ... seconds."""
+    count = 500
+    with contextlib.ExitStack() as clients:
+        async with running_broker() as broker:
+            address = broker.broker.address
+            poller = select.poll()
+            # The loop stands still meanwhile: the broker accepts none of them.
+            for _ in range(count):
+                client = clients.enter_context(socket.socket())
+                client.setblocking(False)
+                client.connect_ex((address.host, address.port))
+                poller.register(client, select.POLLOUT)
+            assert len(poller.poll(0)) == count
+
+            async with broker.connect() as last:
+                assert (await last.call(9, MetadataRequest(topics=[]))).brokers
 
 
 def _specs(settings: dict[str, str]) -> list[ListenerSpec]:
