@@ -242,8 +242,8 @@ class RealNet:
 async def resolve(address: Address) -> list[tuple[int, int, int, str, tuple[object, ...]]]:
     """Look an address up, as ``getaddrinfo`` does.
 
-    A numeric host is converted here. Only a name may need a resolver that blocks: it is looked up in
-    a thread of the loop's default executor.
+    A numeric host is converted here. Only a name may need a resolver that blocks: it is looked up
+    in a thread of the loop's default executor.
     """
     try:
         return [
