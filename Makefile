@@ -9,7 +9,7 @@ LOTS ?=
 MUTANTS ?=
 WHY ?=
 
-.PHONY: run test check docs why interop sim soak bench requirements mutants clean
+.PHONY: run test check docs dist why interop sim soak bench requirements mutants clean
 
 run: .venv/run
 	$(BIN)/ottla start $(START)
@@ -29,6 +29,10 @@ check: .venv/test
 # The documentation as a site, in build/site; a dead link or a public name without a place fails it.
 docs: .venv/docs
 	$(BIN)/python docs/site/build.py
+
+# Source distribution, wheels for every machine and for this one, sums and components, in dist/.
+dist: .venv/dist
+	$(BIN)/python -m deploy.release
 
 # The program of each claim in docs/why, with figures of this machine in build/why. Some of them in a
 # few seconds: make why WHY="--quick cap acks".
@@ -88,4 +92,8 @@ INSTALLED := pyproject.toml setup.py $(wildcard protocol/records/*.pyx protocol/
 
 .venv/docs: EXTRAS = [docs]
 .venv/docs: $(INSTALLED) | .venv/bin/python
+	$(install)
+
+.venv/dist: EXTRAS = [dist]
+.venv/dist: $(INSTALLED) | .venv/bin/python
 	$(install)

@@ -6,6 +6,7 @@ does the same work in plain Python.
 
 from __future__ import annotations
 
+import os
 import sys
 import zlib
 from pathlib import Path
@@ -37,7 +38,8 @@ def extension(name: str) -> Extension:
         depends=[path.as_posix() for path in shared],
         # Without what only a debugger would read, it takes half the time and half the space.
         extra_compile_args=[] if sys.platform == "win32" else ["-g0"],
-        optional=True,
+        # The wheel of a release must not lose the codec because a compiler failed.
+        optional="OTTLA_REQUIRE_COMPILED" not in os.environ,
     )
 
 
@@ -61,8 +63,10 @@ class OptionalBuild(build_ext):
 
 # Columns are little-endian, and the compiled code takes its own machine's order for theirs.
 CAN_COMPILE = sys.implementation.name == "cpython" and sys.byteorder == "little"
+# The wheel for machines that have no wheel of their own.
+IS_PURE = "OTTLA_PURE_WHEEL" in os.environ
 
 setup(
     cmdclass={"build_ext": OptionalBuild},
-    ext_modules=[extension(name) for name in COMPILED] if CAN_COMPILE else [],
+    ext_modules=[extension(name) for name in COMPILED] if CAN_COMPILE and not IS_PURE else [],
 )

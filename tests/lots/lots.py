@@ -86,6 +86,7 @@ _REAL = tuple(
         "cluster",
         "answers",
         "compose",
+        "deploy",
         "zookeeper",
         "client",
         "broker",

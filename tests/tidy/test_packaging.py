@@ -8,6 +8,7 @@ import sys
 import tomllib
 
 import ottla
+from ottla.protocol.version import __version__
 from tests.tidy.tree import PACKAGES, ROOT
 
 
@@ -23,10 +24,13 @@ def test_every_package_of_the_tree_is_listed() -> None:
 
 
 def test_the_version_is_the_one_of_the_package() -> None:
-    """Brokers and clients send it, and the wheel is named after it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    """Brokers and clients send it, and the wheel is named after it: it is written once."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    written = listed["tool"]["setuptools"]["dynamic"]["version"]["attr"]
 
-    assert ottla.__version__ == project["version"]
+    assert listed["project"]["dynamic"] == ["version"]
+    assert written == "ottla.protocol.version.__version__"
+    assert ottla.__version__ == __version__
 
 
 def test_the_links_are_relative() -> None:
@@ -51,6 +55,7 @@ def test_the_extra_of_the_site_installs_what_the_pytest_plugin_imports() -> None
 ALLOWED_AT_THE_TOP = {
     ".ci",
     ".dockerignore",
+    ".github",
     ".gitignore",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -64,6 +69,7 @@ ALLOWED_AT_THE_TOP = {
     "broker",
     "client",
     "coordinator",
+    "deploy",
     "docker-compose.secure.yml",
     "docker-compose.yml",
     "docs",

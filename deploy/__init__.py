@@ -1,0 +1,1 @@
+"""What operators and releases need around the package; no part of it."""

@@ -1,0 +1,1 @@
+"""What lies around the package: releases, units, manifests, configurations of dashboards."""

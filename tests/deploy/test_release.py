@@ -1,0 +1,133 @@
+"""Packages of a release, and the workflow that publishes them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from deploy.release.listing import SUMS, write_sums
+from ottla.protocol.version import __version__
+from tests.tidy.tree import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKFLOW = ROOT / ".github" / "workflows" / "release.yml"
+
+
+def jobs() -> dict[str, Any]:
+    """The jobs of the workflow."""
+    read: dict[str, Any] = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]
+    return read
+
+
+def test_the_workflow_is_one() -> None:
+    """A slip in it is found by a failed release otherwise."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "check_jsonschema"),
+            *("--builtin-schema", "vendor.github-workflows", str(WORKFLOW)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_only_a_tag_publishes_and_without_a_stored_token() -> None:
+    """Any other run builds and tries; the right to publish is that of one job and environment."""
+    publish = jobs()["publish"]
+    text = WORKFLOW.read_text("utf-8")
+
+    assert publish["if"] == "github.ref_type == 'tag'"
+    assert publish["environment"] == {"name": "pypi"}
+    assert [name for name, job in jobs().items() if "permissions" in job] == ["publish"]
+    assert publish["permissions"]["id-token"] == "write"
+    assert "secrets." not in text
+    assert set(publish["needs"]) == set(jobs()) - {"publish"}
+
+
+def test_the_tag_is_compared_with_the_version() -> None:
+    """The command of the workflow as written: a tag of another version publishes nothing."""
+    (command,) = (
+        step["run"] for step in jobs()["source"]["steps"] if "tag" in step.get("name", "")
+    )
+    for tag, status in ((f"v{__version__}", 0), ("v9.9.9", 1)):
+        environment = {**os.environ, "GITHUB_REF_NAME": tag}
+        done = subprocess.run(
+            ["bash", "-ec", command.replace("python", sys.executable)],
+            env=environment,
+            cwd=ROOT,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == status
+
+
+def test_there_is_a_wheel_for_each_python_that_is_named() -> None:
+    """What the list of classifiers promises is built."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    named = re.findall(r"Python :: 3\.(\d+)", str(project["project"]["classifiers"]))
+    built = [re.sub(r"\D", "", one)[1:] for one in project["tool"]["cibuildwheel"]["build"]]
+
+    assert built == named
+    assert project["project"]["requires-python"] == f">=3.{named[0]}"
+    machines = {one["name"] for one in jobs()["wheels"]["strategy"]["matrix"]["include"]}
+    assert machines == {"linux-x86_64", "linux-aarch64", "macos-x86_64", "macos-arm64"}
+
+
+def test_sums_are_those_that_the_usual_command_checks(tmp_path: Path) -> None:
+    """``sha256sum --check SHA256SUMS`` finds every other file of the folder, and a changed one."""
+    (tmp_path / "b.whl").write_bytes(b"b")
+    (tmp_path / "a.tar.gz").write_bytes(b"a")
+    write_sums(tmp_path)
+    write_sums(tmp_path)
+
+    lines = (tmp_path / SUMS).read_text("utf-8").splitlines()
+    assert lines[1] == f"{hashlib.sha256(b'b').hexdigest()}  b.whl"
+    assert len(lines) == 2
+    command = ["sha256sum", "--check", SUMS]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+    (tmp_path / "b.whl").write_bytes(b"c")
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
+
+
+@pytest.mark.interop
+@pytest.mark.timeout(900)
+def test_make_dist_builds_packages_that_work_without_a_compiler(tmp_path: Path) -> None:
+    """As the release does it: each package is installed alone, and a record goes through it."""
+    subprocess.run(["make", ".venv/dist"], cwd=ROOT, timeout=600, check=True, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.release", str(tmp_path / "dist")],
+        capture_output=True,
+        text=True,
+        timeout=800,
+        cwd=ROOT,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = sorted(path.name for path in (tmp_path / "dist").iterdir())
+    assert SUMS in names
+    assert f"ottla-{__version__}.tar.gz" in names
+    assert f"ottla-{__version__}-py3-none-any.whl" in names
+    (compiled,) = (name for name in names if name.endswith(".whl") and "none" not in name)
+    with zipfile.ZipFile(tmp_path / "dist" / compiled) as wheel:
+        inside = [name for name in wheel.namelist() if "/compiled_" in name and ".so" in name]
+    assert len(inside) == 5
+    listed = json.loads((tmp_path / "dist" / f"ottla-{__version__}.cdx.json").read_text("utf-8"))
+    assert {"kazoo", "uvloop", "lz4"} <= {one["name"] for one in listed["components"]}
+    assert listed["metadata"]["component"]["version"] == __version__
