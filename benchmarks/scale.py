@@ -11,9 +11,13 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from benchmarks.bare import bare_server
 from benchmarks.frames import metadata_frame
-from benchmarks.harness import cpu_seconds, started_broker
+from benchmarks.harness import cpu_seconds, drive, started_broker
+from benchmarks.limits import bare
+from tests.cluster.support.load import QUIET
 
 if TYPE_CHECKING:
     from benchmarks.harness import Subject
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 Figures = dict[str, float]
 CONNECTIONS = 5_000
 BURST_LIMIT_S = 120.0
+TOPICS = 2_000
 
 
 def connection_burst() -> Figures:
@@ -90,4 +95,49 @@ class Burst:
         return False
 
 
-SCALE_MEASUREMENTS = {"connection_burst": connection_burst}
+def full_metadata() -> Figures:
+    """A client that asks for all of 2,000 topics (aim: 2 ms at p50), beside a bare answer."""
+    with started_broker() as broker:
+        create_topics(broker.address, TOPICS, at_once=500)
+        load = drive(
+            broker, metadata_frame(all_topics=True), requests=300, pipeline=1, connections=1
+        )
+    size_bytes = load.reply_bytes // load.requests
+    limit = bare(
+        "answer",
+        metadata_frame(all_topics=True),
+        size_bytes=size_bytes,
+        requests=300,
+        pipeline=1,
+        connections=1,
+    )
+    return {
+        "topics": float(TOPICS),
+        "aim_p50_ms": 2.0,
+        "p50_ms": load.p50_us / 1000,
+        "p99_ms": load.p99_us / 1000,
+        "broker_ms_per_request": load.broker_us_per_request / 1000,
+        "answer_kib": size_bytes / 1024,
+        "bare_p50_ms": limit.p50_us / 1000,
+    }
+
+
+def create_topics(
+    bootstrap: str, count: int, *, at_once: int, partitions: int = 1, replicas: int = 1
+) -> list[float]:
+    """Create so many topics in requests of so many; the seconds that each request took."""
+    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=QUIET)
+    took = []
+    for first in range(0, count, at_once):
+        begun = time.perf_counter()
+        wanted = [
+            NewTopic(f"topic-{number:06}", partitions, replicas)
+            for number in range(first, min(count, first + at_once))
+        ]
+        for created in admin.create_topics(wanted, operation_timeout=120).values():
+            created.result(180)
+        took.append(time.perf_counter() - begun)
+    return took
+
+
+SCALE_MEASUREMENTS = {"connection_burst": connection_burst, "full_metadata": full_metadata}

@@ -8,7 +8,7 @@ each request keeps the functions that ``decoder`` and ``encoder`` return; other 
 from __future__ import annotations
 
 import linecache
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.protocol.decoding import decoder_source
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.protocol.source import SourceWriter
 
 M = TypeVar("M")
+N = TypeVar("N")
 
 Regions = list[tuple[int, FileRegion]]
 
@@ -46,6 +47,14 @@ def encoder(declared: type[M], version: int) -> Callable[[M, bytearray, Regions]
     carry; the bytearray then ends in a part of it."""
     key: Any = declared
     return _encoder(key, version)
+
+
+def item_encoder(
+    declared: type[M], item: type[N], version: int
+) -> Callable[[N, bytearray, Regions], None]:
+    """The function that appends one element of an array of such messages, for ``EncodedItems``."""
+    key: Any = (declared, item)
+    return _item_encoder(*key, version)
 
 
 def decode(declared: type[M], version: int, buffer: Buffer) -> M:
@@ -80,6 +89,16 @@ def _decoder(declared: type, version: int) -> Callable[[Buffer, int], tuple[Any,
 
 
 @cache
+def _item_encoder(
+    declared: type, item: type, version: int
+) -> Callable[[Any, bytearray, Regions], None]:
+    function: Callable[[Any, bytearray, Regions], None]
+    write = partial(encoder_source, item=item)
+    function = _compiled(write, f"encode {item.__name__} of", declared, version)
+    return function
+
+
+@cache
 def _encoder(declared: type, version: int) -> Callable[[Any, bytearray, Regions], None]:
     function: Callable[[Any, bytearray, Regions], None]
     function = _compiled(encoder_source, "encode", declared, version)
@@ -98,4 +117,4 @@ def _compiled(
     exec(compile(text, file_name, "exec"), scope)
     # With no modification time the cache keeps the lines, so a traceback shows them.
     linecache.cache[file_name] = (len(text), None, text.splitlines(keepends=True), file_name)
-    return scope[verb]
+    return scope[verb.partition(" ")[0]]

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 UNFIT = (AttributeError, TypeError, OverflowError, struct.error)
 """What a value that its field cannot carry raises inside an encoder."""
 
+
+class EncodedItems(list[Any]):
+    """An array of structs whose elements are bytes that ``compile.item_encoder`` has written, in
+    the version in which the array will be."""
+
+    __slots__ = ()
+
+
 _SCOPE: dict[str, Any] = {
+    "EncodedItems": EncodedItems,
     "FileRegion": FileRegion,
     "UNFIT": UNFIT,
     "pack": struct.pack,
@@ -33,10 +42,10 @@ _SCOPE: dict[str, Any] = {
 }
 
 
-def encoder_source(declared: type, version: int) -> SourceWriter:
-    """The page that defines ``encode(m, out, regions)``."""
+def encoder_source(declared: type, version: int, item: type | None = None) -> SourceWriter:
+    """The page that defines ``encode(m, out, regions)``, of a message or of an item in it."""
     writer = _EncoderWriter(version, schema_of(declared).flexible.holds(version))
-    writer.function(declared)
+    writer.function(item or declared)
     return writer.source
 
 
@@ -198,6 +207,10 @@ class _EncoderWriter:
             source.add(f"out += pack(f'>{{len({value})}}{wire.value}', *{value})")
             return
         item = source.fresh("e")
+        if wire is None and slot.field.kept:
+            source.add(f"if {value}.__class__ is EncodedItems:")
+            source.add(f"    out += b''.join({value})")
+            source.add(f"    {value} = ()")
         with source.block(f"for {item} in {value}"):
             if wire is None:
                 self.struct(slot.struct, item)

@@ -78,7 +78,8 @@ class Field:
     """One field. ``kind`` is a primitive or a struct class, of which it may hold an array.
 
     A field with a tag is written in the tag section, and only when it differs from its default.
-    ``ignorable``: a value may be dropped silently for a version that lacks the field."""
+    ``ignorable``: a value may be dropped silently for a version that lacks the field. ``kept``: the
+    array may be one of elements that were encoded before (``encoding.EncodedItems``)."""
 
     kind: WireType | type
     is_array: bool
@@ -87,6 +88,7 @@ class Field:
     tag: int | None
     default: object
     ignorable: bool
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def _field(
         options.pop("tag", None),
         options.pop("default", default),
         options.pop("ignorable", False),
+        options.pop("kept", False),
     )
     assert not options, f"unknown options {sorted(options)}"
     return field

@@ -69,6 +69,6 @@ class MetadataResponse:
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)
     cluster_id: str | None = string("2+", nullable="2+", default=None, ignorable=True)
     controller_id: int = int32("1+", default=-1, ignorable=True)
-    topics: list[MetadataResponseTopic] = array(MetadataResponseTopic)
+    topics: list[MetadataResponseTopic] = array(MetadataResponseTopic, kept=True)
     cluster_authorized_operations: int = int32("8-10", default=-2147483648)
     error_code: int = int16("13+", ignorable=True)

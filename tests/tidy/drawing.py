@@ -135,7 +135,7 @@ broker.coordinating: broker.administration broker.engine broker.membership broke
     protocol.messages protocol.records wire
 broker.handlers: broker.security broker.administration broker.authorization broker.coordinating
     broker.directories broker.engine broker.metadata broker.partitions broker.quotas
-    coordinator.configs coordinator.store protocol.messages
+    coordinator.configs coordinator.metadata coordinator.store protocol.messages
 broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
     broker.handlers.groups broker.handlers.old broker.handlers.security
     broker.handlers.transactions

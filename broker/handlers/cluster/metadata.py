@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.handlers.metadata_topics import (
+    encode_topic,
+    kept_topics,
+    put_operations,
+)
 from ottla.protocol.acls import AclResourceType, Operation
+from ottla.protocol.encoding import EncodedItems
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.metadata import (
@@ -17,17 +23,19 @@ from ottla.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
-    MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
+    from ottla.protocol.ids import Uuid
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _BY_ID_VERSION = 12
-_LISTENER_VERSION = 6
 
 
 def handle(
@@ -48,11 +56,8 @@ def handle(
         may_create = services.authorizer.may_create_topic
         refused = {name for name in missing if not may_create(context, name)}
         throttle_ms = _create(services, context, sorted(missing - refused))
-    response = _respond(services, context, request, _each_once(wanted))
+    response = _respond(services, context, request, _each_once(wanted), refused)
     response.throttle_time_ms = throttle_ms
-    for topic in response.topics if refused else ():
-        if topic.name in refused:
-            topic.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return response
 
 
@@ -112,6 +117,7 @@ def _respond(
     context: RequestContext,
     request: MetadataRequest,
     wanted: list[MetadataRequestTopic] | None,
+    refused: Set[str] = frozenset(),
 ) -> MetadataResponse:
     metadata = services.metadata
     response = MetadataResponse(
@@ -124,77 +130,54 @@ def _respond(
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
     )
+    with_operations = request.include_topic_authorized_operations
     if wanted is None:
-        response.topics = [
-            _topic(services, context, request, name)
-            for name in metadata.topic_names()
-            if services.authorizer.may_see(context, Operation.DESCRIBE, AclResourceType.TOPIC, name)
-        ]
+        response.topics = kept_topics(metadata).every(
+            services, context, with_operations=with_operations
+        )
     else:
-        response.topics = [_named(services, context, request, topic) for topic in wanted]
+        named = _Named(services, context, refused, with_operations)
+        response.topics = EncodedItems(named.encode(topic) for topic in wanted)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = services.authorizer.cluster_operations(context)
     return response
 
 
-def _named(
-    services: Services,
-    context: RequestContext,
-    request: MetadataRequest,
-    wanted: MetadataRequestTopic,
-) -> MetadataResponseTopic:
-    if wanted.topic_id != ZERO_UUID or wanted.name is None:
-        name = services.metadata.topic_name(wanted.topic_id)
-        if name is None:
-            return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id
-            )
-    else:
-        name = wanted.name
-    if not services.authorizer.is_allowed(context, Operation.DESCRIBE, AclResourceType.TOPIC, name):
-        # Who asks by id is not told the name, and who asks by name is not told the id.
-        return MetadataResponseTopic(
-            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            name=wanted.name,
-            topic_id=wanted.topic_id,
-        )
-    return _topic(services, context, request, name)
+class _Named(NamedTuple):
+    """The topics of a request that names them, each encoded. Those in ``refused`` are missing, and
+    the client may not create them."""
 
+    services: Services
+    context: RequestContext
+    refused: Set[str]
+    with_operations: bool
 
-def _topic(
-    services: Services, context: RequestContext, request: MetadataRequest, name: str
-) -> MetadataResponseTopic:
-    topic = services.metadata.topic(name)
-    answer = MetadataResponseTopic(name=name)
-    if request.include_topic_authorized_operations:
-        answer.topic_authorized_operations = services.authorizer.topic_operations(context, name)
-    if topic is None:
-        answer.error_code = services.metadata.error_for_missing_topic(name)
-        return answer
-    answer.topic_id, answer.is_internal = topic.topic_id, topic.is_internal
-    live = {node.node_id for node in services.metadata.endpoints(context.listener)}
-    for index in sorted(topic.partitions):
-        state = topic.partitions[index]
-        part = MetadataResponsePartition(
-            partition_index=index,
-            leader_id=state.leader,
-            leader_epoch=state.leader_epoch,
-            replica_nodes=list(state.replicas),
-            isr_nodes=list(state.isr),
-            offline_replicas=[
-                node
-                for node in state.replicas
-                if node not in live or node in state.offline_replicas
-            ],
-        )
-        if state.leader not in live:
-            # Only of a leader that lives can it be said that it lacks the client's listener.
-            lives = state.leader in services.metadata.image.brokers
-            part.error_code = (
-                ErrorCode.LISTENER_NOT_FOUND
-                if lives and context.api_version >= _LISTENER_VERSION
-                else ErrorCode.LEADER_NOT_AVAILABLE
-            )
-            part.leader_id = -1
-        answer.partitions.append(part)
-    return answer
+    def encode(self, wanted: MetadataRequestTopic) -> bytes:
+        services, context = self.services, self.context
+        metadata, version = services.metadata, context.api_version
+        if wanted.topic_id != ZERO_UUID or wanted.name is None:
+            name = metadata.topic_name(wanted.topic_id)
+            if name is None:
+                return self._error(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
+        else:
+            name = wanted.name
+        describe, kind = Operation.DESCRIBE, AclResourceType.TOPIC
+        if not services.authorizer.is_allowed(context, describe, kind, name):
+            # Who asks by id is not told the name, and who asks by name is not told the id.
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return self._error(error, wanted.name, wanted.topic_id)
+        topic = metadata.topic(name)
+        if topic is not None:
+            found = kept_topics(metadata).one(metadata, version, context.listener, topic)
+        elif name in self.refused:
+            found = self._error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+        else:
+            found = self._error(metadata.error_for_missing_topic(name), name)
+        if self.with_operations:
+            operations = services.authorizer.topic_operations(context, name)
+            found = put_operations(found, version, operations)
+        return found
+
+    def _error(self, error: ErrorCode, name: str | None, topic_id: Uuid = ZERO_UUID) -> bytes:
+        answer = MetadataResponseTopic(error_code=error, name=name, topic_id=topic_id)
+        return encode_topic(answer, self.context.api_version)
