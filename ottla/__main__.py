@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla import __version__
 from ottla.loading import Loading
-from ottla.verbs import VERBS, Verb, split
+from ottla.verbs import VERBS, Verb, known_as, split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,12 +77,15 @@ def dispatch(arguments: Sequence[str]) -> int:
             return 0
         sys.stderr.write(usage())
         return USAGE_ERROR
-    if verb not in VERBS:
-        known = ", ".join(VERBS)
-        sys.stderr.write(f"ottla: there is no verb {verb!r}; there are {known}\n")
+    known = known_as(verb)
+    if known is None:
+        from ottla.client.settings.spelling import suggestion
+
+        meant = suggestion(verb, VERBS)
+        sys.stderr.write(f"ottla: there is no verb {verb!r}{meant}; there are {', '.join(VERBS)}\n")
         return USAGE_ERROR
     # The settings that are given to one command must not reach the next one of this process.
-    return copy_context().run(perform, VERBS[verb], others)
+    return copy_context().run(perform, VERBS[known], others)
 
 
 def perform(verb: Verb, arguments: Sequence[str]) -> int:

@@ -111,12 +111,19 @@ VERBS = {
 VALUE_OPTIONS = (
     "-b",
     "--bootstrap",
+    "--bootstrap-server",
     "--command-config",
     "--format",
     "--profile",
     "--property",
     "-X",
 )
+
+
+def known_as(name: str) -> str | None:
+    """The verb of that name, also in the singular or plural: ``topic`` is ``topics``."""
+    candidates = (name, f"{name}s", name.removesuffix("s"))
+    return next((one for one in candidates if one in VERBS), None)
 
 
 def split(arguments: Sequence[str]) -> tuple[str | None, list[str]]:

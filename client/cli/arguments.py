@@ -10,6 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NoReturn
 
+from ottla.client.settings.spelling import suggestion
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -31,7 +32,28 @@ class Parser(argparse.ArgumentParser):
     """Reports errors in one sentence, instead of repeating the whole usage."""
 
     def error(self, message: str) -> NoReturn:
+        _, found, others = message.partition("unrecognized arguments: ")
+        if found and others.startswith("-"):
+            message += suggestion(others.split()[0].partition("=")[0], self._options())
         self.exit(USAGE_ERROR, f"{self.prog}: {message}; see '{self.prog} --help'\n")
+
+    def _options(self) -> list[str]:
+        """The options of this command, and of its verbs."""
+        found = list(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for verb in action.choices.values():
+                    found += verb._option_string_actions
+        return found
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a word that is none of the choices, and name the one that was probably meant."""
+        if action.choices is None or value in action.choices:
+            return
+        word, known = str(value), [str(choice) for choice in action.choices]
+        kind = "verb" if isinstance(action, argparse._SubParsersAction) else "choice"
+        text = f"there is no {kind} {word!r}{suggestion(word, known)}; there are {', '.join(known)}"
+        raise argparse.ArgumentError(None if kind == "verb" else action, text)
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: None = None
@@ -80,6 +102,8 @@ def add_client_options(
     parser.add_argument(
         "-b",
         "--bootstrap",
+        "--bootstrap-server",
+        dest="bootstrap",
         metavar="HOST:PORT",
         default=None if is_outer else argparse.SUPPRESS,
         help="a broker of the cluster, or several with commas (default: "
@@ -224,6 +248,11 @@ def _whole(text: str, least: int, most: int) -> int:
     if int(digits) < least:
         raise ValueError(f"{text!r} is not a number from {least} on")
     return int(digits)
+
+
+def seconds(text: str) -> int:
+    """Read a time in seconds that fits into milliseconds. Raises ValueError."""
+    return natural(text, INT32_MAX // 1000)
 
 
 def partition_number(text: str) -> int:

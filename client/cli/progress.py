@@ -90,3 +90,18 @@ class ProgressLine:
         if self._is_shown:
             self._stream.write(CLEAR_LINE)
             self._stream.flush()
+
+
+class WaitingNote:
+    """Says once, on standard error if that is a terminal, that no record is left to be read."""
+
+    def __init__(self, *, is_wanted: bool, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._is_due = is_wanted and self._stream is not None and self._stream.isatty()
+
+    def tell(self) -> None:
+        """A read has found nothing."""
+        if self._is_due:
+            self._is_due = False
+            self._stream.write("ottla: waiting for new records; Ctrl-C ends\n")
+            self._stream.flush()

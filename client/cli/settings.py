@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ottla.client.cli.arguments import INT32_MAX
 from ottla.client.cli.connection import with_given
 from ottla.client.settings.config import (
     Acks,
@@ -40,17 +41,23 @@ def command_config(call_timeout_ms: int = CALL_TIMEOUT_MS) -> ClientConfig:
     )
 
 
-def producer_config(acks: Acks, compression: Compression) -> ProducerConfig:
-    """The settings of ``ottla produce``."""
+def producer_config(
+    acks: Acks, compression: Compression, timeout_s: int | None = None
+) -> ProducerConfig:
+    """The settings of ``ottla produce``.
+
+    ``timeout_s``: how long the brokers may acknowledge nothing, 0 for ever; None for the default.
+    """
+    timeout_ms = DELIVERY_TIMEOUT_MS if timeout_s is None else timeout_s * 1000 or INT32_MAX
     return with_given(
         ProducerConfig(
             client_id=CLIENT_ID,
             acks=acks,
             compression=compression,
             call_timeout_ms=CALL_TIMEOUT_MS,
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            request_timeout_ms=min(REQUEST_TIMEOUT_MS, timeout_ms),
             connect_timeout_ms=CONNECT_TIMEOUT_MS,
-            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            delivery_timeout_ms=timeout_ms,
             delivery_waits_for_progress=True,
         )
     )

@@ -81,6 +81,13 @@ def _add_range_options(made: Parser) -> None:
         help="these partitions only; a group is not joined then, and nothing is committed",
     )
     made.add_argument(
+        "--filter",
+        metavar="EXPR",
+        help="only records for which it holds, such as \"value.amount > 100 and key =~ '^eu-'\": "
+        "topic, partition, offset, timestamp, key, value, header.NAME, members of JSON such as "
+        "value.items[0].id; == != < <= > >= =~ !~ contains startswith endswith; and, or, not",
+    )
+    made.add_argument(
         "-e", "--exit", action="store_true", help="stop at the current end, do not wait for more"
     )
     made.add_argument(
@@ -100,7 +107,8 @@ def _add_writing_options(made: Parser) -> None:
         metavar="FORMAT",
         help="how to write a record: %%t topic, %%p partition, %%o offset, %%k key, %%v or %%s "
         "value, %%h headers, %%T timestamp in ms or %%T{STRFTIME}, %%K and %%S length of key and "
-        "value, %%Q and %%R the same as four bytes, %%%% a percent sign, and the escapes "
+        "value, %%k{hex}, %%v{base64} and %%v{pack:>Iq} bytes as text, "
+        "%%Q and %%R the same as four bytes, %%%% a percent sign, and the escapes "
         r"\n \t \r \0 \xHH \\ (default %%v\n)",
     )
     made.add_argument(

@@ -10,6 +10,8 @@ from ottla.client.cli.arguments import (
     header,
     one_line_parser,
     partition_number,
+    positive,
+    seconds,
 )
 
 ACKS = ("0", "1", "all", "-1")
@@ -37,6 +39,13 @@ def parser() -> Parser:
         "-p", "--partition", type=checked(partition_number), help="send all to this partition"
     )
     add_sending_options(made)
+    made.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=checked(seconds),
+        help="give up when the brokers have acknowledged nothing for that long, 0 for never "
+        "(default 30)",
+    )
     return made
 
 
@@ -48,6 +57,14 @@ def _add_reading_options(made: Parser) -> None:
         action="store_true",
         help="each line is an object as 'ottla consume --json' writes them: key, value, headers "
         "and timestamp are sent, the rest is passed over",
+    )
+    how.add_argument(
+        "-f",
+        "--line",
+        metavar="FORMAT",
+        help="how a record is written, as for consume: %%k key, %%v value, %%h headers, %%p "
+        "partition, %%T timestamp in ms, %%t and %%o are passed over; %%k{hex}, %%v{base64} and "
+        r"%%v{pack:>Iq} as for consume; the last text ends a record, as in '%%k\t%%v\n'",
     )
     how.add_argument(
         "-w", "--whole", action="store_true", help="each file, or all of the input, is one record"
@@ -62,6 +79,14 @@ def _add_reading_options(made: Parser) -> None:
     )
     how.add_argument(
         "--null", dest="delimiter", action="store_const", const=b"\0", help=r"the same as -D '\0'"
+    )
+    made.add_argument(
+        "--from-line",
+        metavar="N",
+        type=checked(positive),
+        default=1,
+        help="begin at this record of the input, counted from 1 over all files: where a failed "
+        "command says to go on",
     )
     made.add_argument(
         "--same-partitions",

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from ottla.client.admin import Admin
 from ottla.client.cli.output import check_reader, write_bytes
 from ottla.client.cli.position_specs import END, PositionKind, PositionSpec
+from ottla.client.cli.progress import WaitingNote
 from ottla.client.cli.records.consume_group import read_as_member
-from ottla.client.cli.records.records import formatter, writes_values_only
+from ottla.client.cli.records.records import filter_of, formatter, writes_values_only
 from ottla.client.cli.run import CommandError, UsageError, run
 from ottla.client.cli.settings import command_config, consumer_config
 from ottla.client.cli.start_offset import at_time, resolve
@@ -61,6 +62,7 @@ async def perform(arguments: argparse.Namespace) -> int:
     if is_stored and arguments.group is None:
         raise UsageError("-o stored means the committed offsets of a group: name it with -g GROUP")
     render = formatter(arguments)
+    filter_of(arguments)
     if arguments.group is not None and arguments.partition is None:
         return await read_as_member(arguments, span.start, span.stop, render)
     topics = await matching(arguments.bootstrap, arguments.topics)
@@ -71,7 +73,7 @@ async def perform(arguments: argparse.Namespace) -> int:
         consumer.assign(partitions)
         for partition, offset in starts.items():
             consumer.seek(partition, offset)
-        copy = RecordPrinter(consumer, render, arguments.count, ends)
+        copy = RecordPrinter(consumer, render, arguments, ends)
         if arguments.count is None and writes_values_only(arguments):
             await copy.values(arguments.delimiter)
         else:
@@ -140,13 +142,15 @@ class RecordPrinter:
         self,
         consumer: Consumer,
         render: Callable[[Record], bytes],
-        count: int | None,
+        arguments: argparse.Namespace,
         ends: dict[TopicPartition, int] | None,
     ) -> None:
         self._consumer = consumer
         self._render = render
-        self._left = count
+        self._left: int | None = arguments.count
+        self._keep = filter_of(arguments)
         self._ends = ends
+        self._note = WaitingNote(is_wanted=ends is None)
 
     async def records(self) -> None:
         """Write records one by one, formatted."""
@@ -161,10 +165,13 @@ class RecordPrinter:
                     for record in records
                     if record.offset < ends.get(TopicPartition(record.topic, record.partition), 0)
                 ]
+            if not records:
+                check_reader()
+                self._note.tell()
+            if self._keep is not None:
+                records = list(filter(self._keep, records))
             if records:
                 write_bytes(b"".join(map(self._render, records)))
-            else:
-                check_reader()
             if self._left is not None:
                 self._left -= len(records)
                 if self._left == 0:
@@ -182,6 +189,7 @@ class RecordPrinter:
                 write_bytes(delimiter.join(parts))
             else:
                 check_reader()
+                self._note.tell()
 
     def _values_of(self, batch: FetchedBatch) -> list[bytes]:
         if self._ends is None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from ottla.client.cli.output import check_reader, write_bytes
 from ottla.client.cli.position_specs import PositionKind
+from ottla.client.cli.progress import WaitingNote
+from ottla.client.cli.records.records import filter_of
 from ottla.client.cli.run import INTERRUPTED, UsageError
 from ottla.client.cli.settings import member_config
 from ottla.client.consumer import Consumer
@@ -117,13 +119,18 @@ async def copy(
 ) -> None:
     """Write records until done or interrupted."""
     left: int | None = arguments.count
+    keep = filter_of(arguments)
+    note = WaitingNote(is_wanted=not arguments.exit)
     while True:
         most = RECORDS_PER_WRITE_MAX
         records = await consumer.poll(POLL_MS, most if left is None else min(left, most))
+        if not records:
+            check_reader()
+            note.tell()
+        if keep is not None:
+            records = list(filter(keep, records))
         if records:
             write_bytes(b"".join(map(render, records)))
-        else:
-            check_reader()
         if left is not None:
             left -= len(records)
             if left == 0:

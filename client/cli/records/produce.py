@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import deque
 from typing import TYPE_CHECKING
 
 from ottla.client.cli.cluster.diagnosis import explained
 from ottla.client.cli.lines import read_lines, read_whole
 from ottla.client.cli.output import json_document, write
 from ottla.client.cli.progress import ProgressLine
-from ottla.client.cli.records.parsed_records import Outgoing, from_json, from_line
+from ottla.client.cli.records.feed import Feed
+from ottla.client.cli.records.line_format import line_format
+from ottla.client.cli.records.parsed_records import from_json, from_line
 from ottla.client.cli.run import FAILED, CommandError, UsageError, run, sentence
 from ottla.client.cli.settings import ACKS, producer_config
 from ottla.client.producer import Producer
@@ -19,9 +20,9 @@ from ottla.wire.errors import ClientError, RequestRefused
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from ottla.client.records.delivery import Delivery
+    from ottla.client.cli.records.parsed_records import Outgoing
 
 STANDARD_INPUT = 0
 
@@ -35,25 +36,42 @@ async def perform(arguments: argparse.Namespace) -> int:
     """Send until the input ends or a record fails; then waits for records in flight."""
     if arguments.same_partitions and not arguments.from_json:
         raise UsageError("--same-partitions needs --from-json: only there a record names one")
-    config = producer_config(ACKS[arguments.acks], arguments.compression)
+    config = producer_config(ACKS[arguments.acks], arguments.compression, arguments.timeout)
+    topic, parse = arguments.topic, _parser_for(arguments)
     try:
         async with Producer(arguments.bootstrap, config) as producer:
-            await producer.partition_count(arguments.topic)
-            feed = Feed(producer, arguments)
+            await producer.partition_count(topic)
+            feed = Feed(producer, topic, arguments.partition, parse, arguments.from_line)
             try:
                 await send_input(feed, arguments)
-            except (ClientError, CommandError, OSError):
+            except (ClientError, CommandError, OSError) as error:
                 # Deliver earlier records; after Ctrl-C this is skipped.
                 await feed.finish()
-                raise
+                if isinstance(error, UsageError):
+                    raise
+                if feed.failure is None:
+                    raise await _with_place(feed, arguments, error) from None
             await feed.finish()
     except RequestRefused as error:
-        raise await explained(arguments.bootstrap, arguments.topic, error) from None
+        raise await explained(arguments.bootstrap, topic, error) from None
     if feed.failure is not None:
         return await report_failure(feed, arguments)
     if arguments.format == "json":
-        write(json_document({"topic": arguments.topic, "records": feed.record_count}))
+        write(json_document({"topic": topic, "records": feed.record_count}))
     return 0
+
+
+async def _with_place(feed: Feed, arguments: argparse.Namespace, error: Exception) -> CommandError:
+    """The error, and the line at which to go on when what it says is mended."""
+    if isinstance(error, RequestRefused):
+        error = await explained(arguments.bootstrap, arguments.topic, error)
+    reason = sentence(error)
+    if feed.next_line == 1:
+        return CommandError(reason)
+    return CommandError(
+        f"{reason}; all before line {feed.next_line} is delivered: go on with "
+        f"--from-line {feed.next_line}"
+    )
 
 
 async def report_failure(feed: Feed, arguments: argparse.Namespace) -> int:
@@ -69,28 +87,47 @@ async def report_failure(feed: Feed, arguments: argparse.Namespace) -> int:
             "records": feed.record_count - feed.failed_count,
             "failed": feed.failed_count,
             "error": reason,
+            "from_line": feed.next_line,
+            "stored_after": feed.stored_after,
         }
         write(json_document(document))
     records = "1 record is" if feed.failed_count == 1 else f"{feed.failed_count} records are"
     of_all = f"{records} not delivered, of {feed.record_count} that were sent"
-    sys.stderr.write(f"ottla: {of_all}: {reason}\n")
+    again = f", which sends {feed.stored_after} records again" if feed.stored_after else ""
+    place = f"go on with --from-line {feed.next_line}{again}"
+    sys.stderr.write(f"ottla: {of_all}: {reason}; {place}\n")
     return FAILED
 
 
 async def send_input(feed: Feed, arguments: argparse.Namespace) -> None:
-    """Send all of the input, file by file. Raises OSError for a file that cannot be read."""
+    """Send the input from ``--from-line`` on, file by file.
+
+    Raises OSError for a file that cannot be read, and UsageError if there is no such line."""
+    passed_over = arguments.from_line - 1
     with ProgressLine("bytes", total_bytes(arguments.files)) as progress:
         for descriptor in inputs(arguments.files):
-            if arguments.whole:
-                whole = await read_whole(descriptor)
-                await feed.send([whole])
-                progress.add(len(whole))
-                continue
-            async for lines in read_lines(descriptor, arguments.delimiter):
-                await feed.send(lines)
+            async for lines in _pieces(descriptor, arguments):
                 progress.add(sum(map(len, lines)) + len(lines))
+                if passed_over:
+                    cut = min(passed_over, len(lines))
+                    passed_over -= cut
+                    lines = lines[cut:]
+                if lines:
+                    await feed.send(lines)
                 if feed.failure is not None:
                     return
+    if passed_over:
+        count = arguments.from_line - 1 - passed_over
+        raise UsageError(f"--from-line {arguments.from_line}: the input ends after line {count}")
+
+
+async def _pieces(descriptor: int, arguments: argparse.Namespace) -> AsyncIterator[list[bytes]]:
+    """Records as they arrive: lines, or all of the file as one."""
+    if arguments.whole:
+        yield [await read_whole(descriptor)]
+        return
+    async for lines in read_lines(descriptor, arguments.delimiter):
+        yield lines
 
 
 def total_bytes(files: Sequence[str]) -> int | None:
@@ -108,69 +145,14 @@ def inputs(files: Sequence[str]) -> Iterator[int]:
                 yield file.fileno()
 
 
-class Feed:
-    """Sends records to one topic. Keeps one delivery per batch, not per record.
-
-    ``failure`` is the first failed record's error; the records after it in its batch have failed,
-    too."""
-
-    def __init__(self, producer: Producer, arguments: argparse.Namespace) -> None:
-        self.record_count = 0
-        self.failed_count = 0
-        self.failure: ClientError | None = None
-        self._producer = producer
-        self._topic: str = arguments.topic
-        self._partition: int | None = arguments.partition
-        self._parse = _parser_for(arguments)
-        # Each batch, and how many of its records were counted.
-        self._pending: deque[tuple[Delivery, int]] = deque()
-
-    async def send(self, lines: list[bytes]) -> None:
-        """Send lines as records. Raises CommandError for an invalid line."""
-        if self._parse is None:
-            sent = await self._producer.send_batch(self._topic, lines, partition=self._partition)
-            self.record_count += len(lines)
-            self._pending += [(part, part.record_count) for part in sent.parts]
-        else:
-            for line in lines:
-                await self._send_one(self._parse(line))
-        while self._pending and self._pending[0][0].done:
-            await self._settle()
-
-    async def _send_one(self, record: Outgoing) -> None:
-        partition = self._partition if self._partition is not None else record.partition
-        delivery = await self._producer.send(
-            self._topic,
-            record.value,
-            record.key,
-            partition=partition,
-            timestamp=record.timestamp,
-            headers=record.headers,
-        )
-        self.record_count += 1
-        if self._pending and self._pending[-1][0].is_together_with(delivery):
-            last, count = self._pending.pop()
-            self._pending.append((last, count + 1))
-        else:
-            self._pending.append((delivery, 1))
-
-    async def _settle(self) -> None:
-        delivery, count = self._pending.popleft()
-        try:
-            await delivery
-        except ClientError as error:
-            self.failed_count += count
-            self.failure = self.failure or error
-
-    async def finish(self) -> None:
-        """Wait until everything has been acknowledged or has failed."""
-        await self._producer.flush()
-        while self._pending:
-            await self._settle()
-
-
 def _parser_for(arguments: argparse.Namespace) -> Callable[[bytes], Outgoing] | None:
-    """The function that parses a line; None if each line is just a value."""
+    """The function that parses a line; None if each line is just a value. Raises UsageError."""
+    if arguments.line is not None:
+        if arguments.key is not None or arguments.key_separator is not None or arguments.tombstones:
+            raise UsageError("-f says where the key is: leave -k, -K and -Z out")
+        form = line_format(arguments.line, tuple(arguments.header))
+        arguments.delimiter = form.delimiter
+        return form.parse
     if arguments.from_json:
         return from_json(arguments)
     if (

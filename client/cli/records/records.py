@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from ottla.client.cli.arguments import unescaped
 from ottla.client.cli.output import json_line, readable
-from ottla.client.cli.run import UsageError
+from ottla.client.cli.records.encodings import encoder
+from ottla.client.cli.run import CommandError, UsageError
+from ottla.client.records.filter_expression import record_filter
 
 if TYPE_CHECKING:
     import argparse
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     Record = ConsumerRecord[bytes, bytes]
     Render = Callable[[Record], bytes]
 
-# A field, a timestamp with its format, an escape, or text.
-TOKEN = re.compile(r"%T\{([^}]*)\}|%(.)|(\\x[0-9a-fA-F]{2}|\\.)|([^%\\]+)", re.DOTALL)
+# A field with its form, a field, an escape, or text.
+TOKEN = re.compile(r"%([Tkvs])\{([^}]*)\}|%(.)|(\\x[0-9a-fA-F]{2}|\\.)|([^%\\]+)", re.DOTALL)
 NULL = b"NULL"
 LENGTH_OF_NULL = -1
 
@@ -146,11 +148,22 @@ def formatter(arguments: argparse.Namespace) -> Render:
     return render
 
 
+def filter_of(arguments: argparse.Namespace) -> Callable[[Record], bool] | None:
+    """The function that tells which records are wanted; None for all. Raises UsageError."""
+    if arguments.filter is None:
+        return None
+    try:
+        return record_filter(arguments.filter)
+    except ValueError as error:
+        raise UsageError(f"--filter: {error}") from None
+
+
 def writes_values_only(arguments: argparse.Namespace) -> bool:
     """Whether only a record's value and the delimiter are written."""
     return not (
         arguments.format == "json"
         or arguments.line is not None
+        or arguments.filter is not None
         or arguments.headers
         or arguments.show_null
         or arguments.key_separator is not None
@@ -167,13 +180,33 @@ def _plain(arguments: argparse.Namespace) -> list[bytes | Render]:
     return [*parts, value, arguments.delimiter]
 
 
+def _encoded(letter: str, form: str) -> Render:
+    """A key or value in another form. Raises UsageError for an unknown form."""
+    try:
+        encode = encoder(form)
+    except ValueError as error:
+        raise UsageError(f"-f: {error}") from None
+
+    def render(record: Record) -> bytes:
+        data = record.key if letter == "k" else record.value
+        try:
+            return b"" if data is None else encode(data)
+        except ValueError as error:
+            place = f"{record.topic}-{record.partition}@{record.offset}"
+            raise CommandError(f"the record {place}: {error}") from None
+
+    return render
+
+
 def _parse(line: str) -> Iterator[bytes | Render]:
     position = 0
     for match in TOKEN.finditer(line):
-        form, letter, escape, literal = match.groups()
+        formed, form, letter, escape, literal = match.groups()
         position = match.end()
-        if form is not None:
+        if formed == "T":
             yield partial(formed_timestamp, form)
+        elif formed is not None:
+            yield _encoded(formed, form)
         elif letter == "%":
             yield b"%"
         elif letter is not None:

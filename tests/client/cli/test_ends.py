@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,3 +66,22 @@ async def test_a_member_that_is_terminated_commits_and_leaves(
     assert (process.returncode, output, errors) == (status, b"", b"")
     again = await ottla(*reading, "-e")
     assert (again.status, again.output) == (0, b"")
+
+
+async def test_a_person_is_told_that_the_command_waits(toy: ToyCluster) -> None:
+    """An empty topic looks like a command that hangs; the line stays off pipes and files."""
+    toy.add_topic("t")
+    screen, terminal = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ottla", "consume", "t", "-b", toy.bootstrap),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=terminal,
+    )
+    os.close(terminal)
+
+    told = await asyncio.to_thread(os.read, screen, 200)
+    process.send_signal(signal.SIGINT)
+    await process.wait()
+    os.close(screen)
+
+    assert told == b"ottla: waiting for new records; Ctrl-C ends\r\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -82,3 +83,27 @@ def test_a_link_that_carries_nothing_any_more_is_given_up(site: Site, command: O
     assert done.status == 1
     assert f"no acknowledgement within {DELIVERY_MS} ms" in done.errors
     assert "records are not delivered, of 1000 that were sent" in done.errors
+
+
+def test_a_failed_command_says_where_to_go_on(site: Site, command: Ottla) -> None:
+    """A user who sends the whole input again would store its beginning twice."""
+    command("topics", "create", "resumed", "-p", "1", "-b", site.address)
+    lines = [b"%04d" % number + b"x" * 995 for number in range(1, 3_001)]
+    stdin = b"\n".join(lines)
+    site.link.stall_after(1_500_000)
+    try:
+        failed = command("produce", "resumed", "--timeout", "2", "-b", site.address, stdin=stdin)
+    finally:
+        site.link.go_on()
+    place = re.search(r"go on with --from-line (\d+)\n", failed.errors)
+    assert place is not None
+    line = place[1]
+    assert int(line) > 1
+    assert site.stored("resumed") == int(line) - 1
+
+    done = command("produce", "resumed", "--from-line", line, "-b", site.address, stdin=stdin)
+
+    assert (done.status, done.errors) == (0, "")
+    back = command("consume", "resumed", "-e", "--from-beginning", "-b", site.address)
+    # A batch may be stored although its acknowledgement is lost; the error says so.
+    assert sorted(set(back.output.splitlines())) == lines

@@ -145,6 +145,12 @@ async def test_every_codec_can_be_chosen(toy: ToyCluster, codec: str) -> None:
         (["consume", "t", "-f", "%z"], 2, "no %z"),
         (["consume", "t", "-b", "::1:9"], 2, "no broker address"),
         (["frobnicate"], 2, "no verb 'frobnicate'"),
+        (["topcs", "list"], 2, "did you mean 'topics'?"),
+        (["topics", "lst"], 2, "did you mean 'list'?"),
+        (["produce", "t", "--acks", "al"], 2, "did you mean 'all'?"),
+        (["produce", "t", "--timout", "1"], 2, "did you mean '--timeout'?"),
+        (["produce", "t", "-K", ":", "-f", "%k %v"], 2, "-f says where the key is"),
+        (["consume", "t", "--filter", "valu == 1"], 2, "'valu' is no field of a record"),
     ],
 )
 async def test_a_mistake_gets_one_sentence_and_a_status(

@@ -138,3 +138,27 @@ async def test_ctrl_c_commits_what_a_member_has_written(broker: str) -> None:
 
     assert (process.returncode, output, errors) == (130, b"", b"")
     assert left.output == b"stopped,0,2\n"
+
+
+def test_a_format_writes_what_it_reads_and_a_filter_keeps_what_it_wants(
+    broker: str, ottla: Ottla
+) -> None:
+    """Binary values as text, and back; -n counts what is written."""
+    ottla("topics", "create", "formed", "again", "-p", "1", "-b", broker)
+    lines = b"".join(b"%d\t%s\n" % (n, bytes([n, 255, 10]).hex().encode()) for n in range(9))
+
+    sent = ottla("produce", "formed", "-f", r"%k\t%v{hex}\n", "-b", broker, stdin=lines)
+    back = ottla("consume", "formed", "-o0", "-e", "-f", r"%k\t%v{hex}\n", "-b", broker)
+    some = ottla(
+        *("consume", "formed", "-o0", "-n", "2", "-b", broker),
+        *("--filter", "key =~ '[357]' and offset > 3", "-f", "%k,%v{pack:BBs$} "),
+    )
+    wrong = ottla("produce", "formed", "-f", r"%k\t%v{hex}\n", "-b", broker, stdin=b"1\t00\n2\n")
+    short = ottla("consume", "formed", "-o0", "-e", "-f", "%v{pack:q}", "-b", broker)
+
+    assert (sent.status, sent.errors, back.output) == (0, "", lines)
+    assert some.output == b"5,5 255 \n 7,7 255 \n "
+    assert wrong.status == 1
+    assert "line 2: this line is not of the form of -f" in wrong.errors
+    assert wrong.errors.endswith("go on with --from-line 2\n")
+    assert "the record formed-0@0: 3 bytes are fewer than {pack:q} has" in short.errors
