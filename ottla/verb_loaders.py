@@ -271,6 +271,18 @@ def perf() -> Main:
     return main
 
 
+def console_parser() -> MakeParser:
+    from ottla.client.cli.parsers.console import parser
+
+    return parser
+
+
+def console() -> Main:
+    from ottla.client.cli.console import main
+
+    return main
+
+
 def doctor_parser() -> MakeParser:
     from ottla.broker.cli.parsers import doctor_parser
 

@@ -97,6 +97,7 @@ VERBS = {
         "keep the address and settings of a cluster in a file",
     ),
     "perf": Verb(loaders.perf_parser, loaders.perf, "measure how fast a cluster is"),
+    "console": Verb(loaders.console_parser, loaders.console, "serve web pages that show a cluster"),
     "doctor": Verb(
         loaders.doctor_parser, loaders.doctor, "find what is wrong here, and say what to do"
     ),

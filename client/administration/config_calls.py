@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.client.cluster.config_requests import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
+    DESCRIBE_DOCUMENTED,
     INCREMENTAL_ALTER_CONFIGS,
     ConfigChange,
     ConfigEntry,
@@ -36,7 +37,12 @@ class ConfigCalls:
     _router: Router
 
     async def describe_configs(
-        self, resource: ResourceType, name: str, keys: Sequence[str] | None = None
+        self,
+        resource: ResourceType,
+        name: str,
+        keys: Sequence[str] | None = None,
+        *,
+        with_documentation: bool = False,
     ) -> list[ConfigEntry]:
         """Return the settings of a topic, a broker or a group.
 
@@ -44,19 +50,22 @@ class ConfigCalls:
             resource: What kind of thing has the settings.
             name: The topic's name, the broker's id as text, or the group's name.
             keys: The names of the settings; None (default) for all.
+            with_documentation: Also ask what each setting means (KIP-569); False by default.
 
         Returns:
             The settings by name.
 
         Raises:
             RequestRefused: The broker refused.
+            UnsupportedByBroker: The broker is too old for ``with_documentation``.
         """
-        request = describe_request(resource, name, keys)
+        request = describe_request(resource, name, keys, with_documentation=with_documentation)
+        api = DESCRIBE_DOCUMENTED if with_documentation else DESCRIBE_CONFIGS
         if resource is ResourceType.BROKER and name:
-            response = await self._router.to_node(node_of(name), DESCRIBE_CONFIGS, request)
+            response = await self._router.to_node(node_of(name), api, request)
             check_described(response)
         else:
-            response = await self._router.to_any(DESCRIBE_CONFIGS, request, check_described)
+            response = await self._router.to_any(api, request, check_described)
         return entries_of(response)
 
     async def alter_configs(

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 DESCRIBE_CONFIGS = declare(
     ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse, 1
 )
+# From 3 on a response may have what each setting means (KIP-569).
+DESCRIBE_DOCUMENTED = declare(
+    ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse, 3
+)
 INCREMENTAL_ALTER_CONFIGS = declare(
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     IncrementalAlterConfigsRequest,
@@ -60,13 +64,16 @@ class ResourceType(IntEnum):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting; the value of a sensitive setting is None."""
+    """One setting; the value of a sensitive setting is None.
+
+    ``documentation`` says what it means, if that was asked for and the broker tells it."""
 
     name: str
     value: str | None
     source: ConfigSource
     is_read_only: bool
     is_sensitive: bool
+    documentation: str | None = None
 
 
 class ConfigChange(NamedTuple):
@@ -110,12 +117,19 @@ def check_settings(values: object) -> None:
 
 
 def describe_request(
-    resource: ResourceType, name: str, keys: Sequence[str] | None
+    resource: ResourceType,
+    name: str,
+    keys: Sequence[str] | None,
+    *,
+    with_documentation: bool = False,
 ) -> DescribeConfigsRequest:
     """Build the request for some or all settings of one resource."""
     _check_resource(resource, name)
     wanted = None if keys is None else texts("settings", keys)
-    return DescribeConfigsRequest([DescribeConfigsResource(resource.value, name, wanted)])
+    return DescribeConfigsRequest(
+        [DescribeConfigsResource(resource.value, name, wanted)],
+        include_documentation=with_documentation,
+    )
 
 
 def check_described(
@@ -154,6 +168,7 @@ def entries_of(response: DescribeConfigsResponse) -> list[ConfigEntry]:
             SOURCES.get(config.config_source, ConfigSource.UNKNOWN),
             config.read_only,
             config.is_sensitive,
+            config.documentation,
         )
         for result in response.results
         for config in result.configs

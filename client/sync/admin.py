@@ -48,7 +48,12 @@ class ConfigCalls(Face):
         raise NotImplementedError
 
     def describe_configs(
-        self, resource: ResourceType, name: str, keys: Sequence[str] | None = None
+        self,
+        resource: ResourceType,
+        name: str,
+        keys: Sequence[str] | None = None,
+        *,
+        with_documentation: bool = False,
     ) -> list[ConfigEntry]:
         """Return the settings of a topic, a broker or a group.
 
@@ -56,14 +61,20 @@ class ConfigCalls(Face):
             resource: What kind of thing has the settings.
             name: The topic's name, the broker's id as text, or the group's name.
             keys: The names of the settings; None (default) for all.
+            with_documentation: Also ask what each setting means (KIP-569); False by default.
 
         Returns:
             The settings by name.
 
         Raises:
             RequestRefused: The broker refused.
+            UnsupportedByBroker: The broker is too old for ``with_documentation``.
         """
-        return self._run(self._inner.describe_configs(resource, name, keys))
+        return self._run(
+            self._inner.describe_configs(
+                resource, name, keys, with_documentation=with_documentation
+            )
+        )
 
     def alter_configs(
         self,

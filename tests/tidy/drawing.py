@@ -19,7 +19,8 @@
                                                    protocol
 
     client.classic ─► client.sync, client.classic.registry ─► coordinator.store
-    client.cli, client.sync, client.spark, client.mirror ─► client (producer, consumer, admin)
+    client.cli, client.console, client.sync, client.spark, client.mirror
+       ─► client (producer, consumer, admin)
        ─► client.{parallel, group, sending, fetching, administration} ─► client.cluster
        ─► client.settings ─► client.records ─► client.process ─► wire
 
@@ -85,7 +86,9 @@ client.spark: client client.cluster client.fetching client.group client.process 
 client.sync: client client.administration client.cluster client.fetching client.group
     client.parallel client.process client.records client.sending client.settings
     protocol.records protocol.sasl wire
-client.cli: client client.fetching client.mirror client.process client.settings wire
+client.console: client client.administration client.cluster client.fetching client.group
+    client.process client.records client.settings wire
+client.cli: client client.console client.fetching client.mirror client.process client.settings wire
 client.cli.cluster: client client.administration client.cli client.cluster client.fetching
     client.settings wire
 client.cli.groups: client client.classic client.cli client.fetching client.group client.records

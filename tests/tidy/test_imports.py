@@ -241,6 +241,7 @@ LOADERS = {
     "ottla.broker.testing.cluster",
     "ottla.broker.testing.connecting",
     "ottla.client.admin",
+    "ottla.client.cli.console",
     "ottla.client.settings.sasl",
     "ottla.coordinator.configs.broker_configs",
     "ottla.verb_loaders",

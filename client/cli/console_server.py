@@ -1,0 +1,88 @@
+"""Runs the console of ``ottla console`` on a web server; needs the extra ``console``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from ottla import __version__
+from ottla.client.cli.connection import given
+from ottla.client.cli.run import CommandError
+from ottla.client.console.app import Console, ConsoleOptions
+from ottla.client.console.connections import ClusterAccess
+from ottla.client.console.visits import Visits
+from ottla.client.process.environment import real_environment
+from ottla.protocol.ports import Address
+
+if TYPE_CHECKING:
+    import argparse
+
+BACKLOG = 128
+# How long requests may go on after the end was asked for: a live tail has no end of its own.
+FAREWELL_S = 1
+
+
+async def perform(arguments: argparse.Namespace) -> int:
+    """Serve until a signal; with ``--attached``, also until standard input ends."""
+    visits = Visits(
+        ClusterAccess(arguments.bootstrap, given(), real_environment()),
+        must_log_in=arguments.login,
+    )
+    options = ConsoleOptions(
+        arguments.bootstrap,
+        arguments.allow_changes,
+        frozenset(name.lower() for name in arguments.allow_host),
+        __version__,
+    )
+    server = uvicorn.Server(
+        uvicorn.Config(
+            Console(visits, options).application,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=FAREWELL_S,
+        )
+    )
+    with contextlib.ExitStack() as stack:
+        stack.callback(visits.close)
+        listening = stack.enter_context(listen(arguments.host, arguments.port))
+        sys.stdout.write(f"ottla: console at http://{Address(*listening.getsockname()[:2])}/\n")
+        sys.stdout.flush()
+        if arguments.attached:
+            _end_with_input(server, stack)
+        await server.serve(sockets=[listening])
+    return 0
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Listen on that address. Raises CommandError if it cannot be used."""
+    bare = host.removeprefix("[").removesuffix("]")
+    try:
+        family = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((bare, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CommandError(
+            f"cannot listen on {Address(bare, port)}: {reason}; --port takes another port"
+        ) from None
+
+
+def _end_with_input(server: uvicorn.Server, stack: contextlib.ExitStack) -> None:
+    """End the server when standard input ends: its parent has ended, perhaps without a farewell."""
+    loop = asyncio.get_running_loop()
+
+    def on_readable() -> None:
+        if not os.read(0, 1024):
+            loop.remove_reader(0)
+            server.should_exit = True
+
+    loop.add_reader(0, on_readable)
+    stack.callback(loop.remove_reader, 0)

@@ -1,0 +1,219 @@
+"""The console as an ASGI application: routes, guards, log-in."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from ottla.client.console.asked import Question
+from ottla.client.console.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
+from ottla.client.console.forms import form_of
+from ottla.client.console.guards import HEADERS, is_own_host
+from ottla.client.console.openapi import describe
+from ottla.client.console.page_maker import FOLDER, Facts, PageMaker
+from ottla.client.console.page_table import PAGES
+from ottla.client.console.visits import COOKIE, MECHANISMS
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ottla.client.console.connections import ConsoleConnection
+    from ottla.client.console.page_table import PageSpec
+    from ottla.client.console.visits import Visit, Visits
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+SEE_OTHER = 303
+MISDIRECTED = 421
+STATIC = {"console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8"}
+
+
+class ConsoleOptions(NamedTuple):
+    """How the console was started.
+
+    Attributes:
+        bootstrap: The addresses that pages show.
+        allow_changes: Whether visitors may change things; False by default.
+        hosts: Names under which the console answers, besides numeric addresses and ``localhost``.
+        version: Ottla's version.
+    """
+
+    bootstrap: str
+    allow_changes: bool = False
+    hosts: frozenset[str] = frozenset()
+    version: str = ""
+
+
+class Console:
+    """The pages of one cluster. ``application`` is what a web server runs."""
+
+    def __init__(self, visits: Visits, options: ConsoleOptions) -> None:
+        self._visits = visits
+        self._options = options
+        self._pages = PageMaker(Facts(options.bootstrap, options.allow_changes, visits.must_log_in))
+        routes = [Route("/", self._start), Route("/login", self._login, methods=["GET", "POST"])]
+        routes.append(Route("/logout", self._logout, methods=["POST"]))
+        routes.append(Route("/api/openapi.json", self._openapi))
+        routes += [Route(f"/static/{name}", self._static(name)) for name in STATIC]
+        for spec in PAGES:
+            routes.append(Route(spec.path, self._endpoint(spec, as_json=False)))
+            routes.append(Route(f"/api{spec.path}", self._endpoint(spec, as_json=True)))
+        handlers = {NOT_FOUND: self._not_found}
+        self.application = guarded(
+            Starlette(routes=routes, exception_handlers=handlers), options.hosts
+        )
+
+    def visit_of(self, request: Request) -> Visit | None:
+        """The visit of the request's cookie."""
+        return self._visits.find(request.cookies.get(COOKIE))
+
+    def connection_of(self, request: Request) -> ConsoleConnection:
+        """The connection for a request. Raises Refused if the visitor has to log in."""
+        connection = self._visits.connection_of(self.visit_of(request))
+        if connection is None:
+            raise Refused(UNAUTHORIZED, "log in first")
+        return connection
+
+    def _endpoint(self, spec: PageSpec, *, as_json: bool) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            visit = self.visit_of(request)
+            path = {name: str(value) for name, value in request.path_params.items()}
+            try:
+                connection = self.connection_of(request)
+                document = await spec.read(connection, Question(path, request.query_params))
+            except EXPECTED as error:
+                if not as_json and self._must_log_in(error):
+                    return self._to_login(request)
+                return self._pages.failure(error, visit, as_json=as_json)
+            if as_json:
+                return self._pages.json(document)
+            return self._page(spec.template, document, visit)
+
+        return answer
+
+    def _page(
+        self, template: str, document: dict[str, object], visit: Visit | None, status: int = 200
+    ) -> Response:
+        """A page; where it may have forms, with a visit for their token."""
+        if visit is None and (self._options.allow_changes or template == "login.html"):
+            visit = self._visits.begin()
+        answer = self._pages.page(template, document, visit, status)
+        if visit is not None:
+            set_cookie(answer, visit)
+        return answer
+
+    def _must_log_in(self, error: Exception) -> bool:
+        return isinstance(error, Refused) and error.status == UNAUTHORIZED
+
+    def _to_login(self, request: Request) -> Response:
+        target = request.url.path
+        if request.url.query:
+            target += f"?{request.url.query}"
+        return RedirectResponse(f"/login?next={quote(target, safe='')}", SEE_OTHER)
+
+    async def _start(self, request: Request) -> Response:
+        return RedirectResponse("/cluster", SEE_OTHER)
+
+    async def _openapi(self, request: Request) -> Response:
+        rows = [(spec.path, spec.summary, spec.parameters) for spec in PAGES]
+        return self._pages.json(describe(self._options.version, rows))
+
+    async def _not_found(self, request: Request, error: Exception) -> Response:
+        refused = Refused(NOT_FOUND, "there is no such page")
+        as_json = request.url.path.startswith("/api/")
+        return self._pages.failure(refused, self.visit_of(request), as_json=as_json)
+
+    async def _login(self, request: Request) -> Response:
+        visit = self.visit_of(request)
+        document: dict[str, object] = {
+            "next": own_path(request.query_params.get("next", "")),
+            "mechanisms": MECHANISMS,
+            "mechanism": self._visits.mechanism,
+            "sentence": None,
+        }
+        if request.method != "POST":
+            return self._page("login.html", document, visit)
+        try:
+            fields = await form_of(request, visit)
+            assert visit is not None
+            mechanism = fields.get("mechanism", "")
+            if mechanism not in MECHANISMS:
+                raise Refused(UNAUTHORIZED, f"a login is made with {', '.join(MECHANISMS)}")
+            visit = await self._visits.log_in(
+                visit, fields.get("user", ""), fields.get("password", ""), mechanism
+            )
+        except (*EXPECTED, ValueError) as error:
+            document["sentence"] = str(error)
+            return self._page("login.html", document, visit, UNAUTHORIZED)
+        answer = RedirectResponse(own_path(fields.get("next", "")), SEE_OTHER)
+        set_cookie(answer, visit)
+        return answer
+
+    async def _logout(self, request: Request) -> Response:
+        visit = self.visit_of(request)
+        try:
+            await form_of(request, visit)
+        except Refused as error:
+            return self._pages.failure(error, visit, as_json=False)
+        assert visit is not None
+        self._visits.end(visit)
+        answer = RedirectResponse("/login" if self._visits.must_log_in else "/", SEE_OTHER)
+        answer.delete_cookie(COOKIE)
+        return answer
+
+    def _static(self, name: str) -> Endpoint:
+        content = (FOLDER / "static" / name).read_bytes()
+        tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
+        headers = {"cache-control": "no-cache", "etag": tag}
+
+        async def answer(request: Request) -> Response:
+            if request.headers.get("if-none-match") == tag:
+                return Response(status_code=304, headers=headers)
+            return Response(content, headers=headers, media_type=STATIC[name])
+
+        return answer
+
+
+def own_path(text: str) -> str:
+    """A path of the console to go on to; the start for everything else, such as another site."""
+    is_own = text.startswith("/") and not text.startswith("//") and "\\" not in text
+    return text if is_own and text.isprintable() else "/"
+
+
+def set_cookie(answer: Response, visit: Visit) -> None:
+    """Send the visit's cookie, which no script and no other site gets."""
+    answer.set_cookie(COOKIE, visit.name, httponly=True, samesite="strict", path="/")
+
+
+def guarded(application: ASGIApp, hosts: frozenset[str]) -> ASGIApp:
+    """The application behind the check of the Host header, with the headers of every answer."""
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await application(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        host = Headers(scope=scope).get("host", "")
+        if not is_own_host(host, hosts):
+            text = "This console does not answer under that name: see --allow-host.\n"
+            refusal = Response(text, MISDIRECTED, media_type="text/plain")
+            await refusal(scope, receive, send_with_headers)
+            return
+        await application(scope, receive, send_with_headers)
+
+    return guard

@@ -1,0 +1,73 @@
+"""Reads the parameters of a page's address. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.console.paging import PAGE_ROWS, PageCut
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Document = dict[str, Any]
+"""What a page shows; ``/api`` answers with the same as JSON."""
+INT64_MAX = 2**63 - 1
+TRUE = frozenset({"1", "true", "yes", "on"})
+
+
+class BadRequest(ValueError):
+    """A parameter of an address or a form has no meaning; the text is a sentence."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of a page, for the description of the API: its name, JSON type and meaning."""
+
+    name: str
+    kind: str
+    meaning: str
+
+
+class Question(NamedTuple):
+    """The parameters of one request: of the path and of the query."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+
+    def text(self, name: str, default: str = "") -> str:
+        """A text without spaces around it."""
+        return self.query.get(name, default).strip()
+
+    def needed(self, name: str) -> str:
+        """A text that must be given. Raises BadRequest."""
+        if name not in self.query:
+            raise BadRequest(f"the parameter {name!r} is missing")
+        return self.query[name]
+
+    def flag(self, name: str) -> bool:
+        """Whether a check box is set."""
+        return self.text(name).lower() in TRUE
+
+    def number(self, name: str, default: int, least: int = 0, most: int = INT64_MAX) -> int:
+        """A whole number; the default if it is not given. Raises BadRequest."""
+        given = self.text(name)
+        if not given:
+            return default
+        value = whole_number(name, given)
+        if not least <= value <= most:
+            raise BadRequest(f"{name} is {value}; it must be from {least} to {most}")
+        return value
+
+    def page(self) -> PageCut:
+        """The page of a list. Raises BadRequest."""
+        return PageCut(
+            self.number("page", 1, 1), self.number("rows", PAGE_ROWS, 1), self.text("search")
+        )
+
+
+def whole_number(name: str, given: str) -> int:
+    """Read a number. Raises BadRequest."""
+    digits = given.removeprefix("-")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > len(str(INT64_MAX)):
+        raise BadRequest(f"{name} is {given[:40]!r}; it must be a whole number")
+    return int(given)

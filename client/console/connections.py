@@ -1,0 +1,118 @@
+"""A visitor's connections to the cluster: as the console's own user, or as the visitor."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.client.admin import Admin
+from ottla.client.consumer import Consumer
+from ottla.client.producer import Producer
+from ottla.client.settings.config import ClientConfig, ConsumerConfig, ProducerConfig
+from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.client.cluster.metadata import TopicView
+    from ottla.client.process.environment import Environment
+
+    Config = TypeVar("Config", bound=ClientConfig)
+
+CLIENT_ID = "ottla-console"
+# Several pages of one visitor within this time share one list of topics.
+TOPICS_AGE_MS_MAX = 2_000.0
+CALL_TIMEOUT_MS = 15_000
+REQUEST_TIMEOUT_MS = 10_000
+CONNECT_TIMEOUT_MS = 5_000
+FETCH_BYTES_MAX = 4 * 1024 * 1024
+PARTITION_BYTES_MAX = 1024 * 1024
+
+
+class ClusterAccess(NamedTuple):
+    """The addresses of a cluster, the settings of clients by Kafka's names, and the world."""
+
+    bootstrap: str
+    properties: Mapping[str, str]
+    environment: Environment
+
+    def configured(self, config: Config) -> Config:
+        """Apply the settings. Raises ValueError for one that is invalid."""
+        return config.with_properties(dict(self.properties), ignore_others=True)
+
+
+class ConsoleConnection:
+    """An admin client that connects when it is first used, and clients for records beside it."""
+
+    def __init__(self, access: ClusterAccess) -> None:
+        self._access = access
+        self._admin: Admin | None = None
+        self._starting = asyncio.Lock()
+        self._topics: list[TopicView] = []
+        self._topics_ms: float | None = None
+
+    @property
+    def environment(self) -> Environment:
+        """Clock, network and random source."""
+        return self._access.environment
+
+    async def admin(self) -> Admin:
+        """The admin client. Raises ClientError if the cluster cannot be reached."""
+        async with self._starting:
+            if self._admin is None:
+                config = ClientConfig(
+                    client_id=CLIENT_ID,
+                    call_timeout_ms=CALL_TIMEOUT_MS,
+                    request_timeout_ms=REQUEST_TIMEOUT_MS,
+                    connect_timeout_ms=CONNECT_TIMEOUT_MS,
+                )
+                made = Admin(
+                    self._access.bootstrap, self._access.configured(config), self.environment
+                )
+                await made.start()
+                self._admin = made
+            return self._admin
+
+    async def topics(self, *, fresh: bool = False) -> list[TopicView]:
+        """All topics by name; not older than some seconds."""
+        now_ms = self.environment.clock.now_ms()
+        is_old = self._topics_ms is None or now_ms - self._topics_ms > TOPICS_AGE_MS_MAX
+        if fresh or is_old:
+            self._topics = await (await self.admin()).list_topics()
+            self._topics_ms = self.environment.clock.now_ms()
+        return self._topics
+
+    def forget_topics(self) -> None:
+        """Ask for the topics again when they are needed: one was created or changed."""
+        self._topics_ms = None
+
+    def consumer(self) -> Consumer[bytes, bytes]:
+        """A consumer without a group, which is not started yet."""
+        config = ConsumerConfig(
+            client_id=CLIENT_ID,
+            offset_reset="none",
+            fetch_wait_ms=200,
+            fetch_bytes_max=FETCH_BYTES_MAX,
+            partition_bytes_max=PARTITION_BYTES_MAX,
+            call_timeout_ms=CALL_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+        )
+        return Consumer(self._access.bootstrap, self._access.configured(config), self.environment)
+
+    def producer(self) -> Producer[bytes, bytes]:
+        """A producer, which is not started yet."""
+        config = ProducerConfig(
+            client_id=CLIENT_ID,
+            call_timeout_ms=CALL_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            delivery_timeout_ms=CALL_TIMEOUT_MS,
+        )
+        return Producer(self._access.bootstrap, self._access.configured(config), self.environment)
+
+    def close(self) -> None:
+        """Close the connections of the admin client."""
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None

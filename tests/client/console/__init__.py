@@ -1,0 +1,1 @@
+"""The console: its decisions without an event loop, its pages over HTTP."""

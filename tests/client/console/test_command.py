@@ -1,0 +1,106 @@
+"""``ottla console`` as a process: it serves, ends by a signal, and with the one that started it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from ottla.__main__ import main
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+READY = b"ottla: console at "
+LIMIT_S = 60.0
+
+
+async def _start(*arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "ottla",
+        "console",
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def _address_of(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    line = await asyncio.wait_for(process.stdout.readline(), LIMIT_S)
+    assert line.startswith(READY), line
+    return line.removeprefix(READY).decode().strip()
+
+
+@pytest.fixture
+async def running() -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """A console of a cluster that is started later: nothing answers there yet."""
+    process = await _start("-b", "127.0.0.1:1", "--port", "0", "--attached")
+    yield process, await _address_of(process)
+    if process.returncode is None:
+        process.kill()
+    await process.communicate()
+
+
+async def test_a_console_starts_before_its_cluster(
+    running: tuple[asyncio.subprocess.Process, str],
+) -> None:
+    """A service manager starts both at once; the pages say what is missing."""
+    process, address = running
+    async with httpx.AsyncClient(base_url=address) as browser:
+        page = await browser.get("/cluster")
+    process.send_signal(signal.SIGTERM)
+    _output, errors = await asyncio.wait_for(process.communicate(), LIMIT_S)
+
+    assert page.status_code == 502
+    assert "cannot reach a broker at 127.0.0.1:1" in page.text
+    assert "server" not in page.headers
+    assert process.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    assert errors == b""
+
+
+async def test_an_attached_console_ends_with_its_parent(
+    running: tuple[asyncio.subprocess.Process, str],
+) -> None:
+    """A broker that is killed cannot end its console; the pipe between them ends in any case."""
+    process, _address = running
+    assert process.stdin is not None
+    process.stdin.close()
+    _output, errors = await asyncio.wait_for(process.communicate(), LIMIT_S)
+
+    assert (process.returncode, errors) == (0, b"")
+
+
+async def test_a_port_in_use_is_a_sentence() -> None:
+    """The usual mistake: 8080 is taken by another program."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = await _start("--port", str(port))
+        _output, errors = await asyncio.wait_for(process.communicate(), LIMIT_S)
+
+    assert process.returncode == 1
+    assert errors.decode().count("\n") == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in errors.decode()
+
+
+def test_a_console_without_its_packages_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are an extra: most users of the command do not need them."""
+    for name in list(sys.modules):
+        if name.startswith("ottla.client.cli.console_server"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+
+    status = main(["console", "--port", "0"])
+
+    assert status == 1
+    assert "the console needs uvicorn" in capsys.readouterr().err
