@@ -22,11 +22,12 @@ COMPILED = (
     "compiled_rows",
     "compiled_columns",
     "compiled_survey",
+    "compiled_straight",
 )
 
 
 def extension(name: str) -> Extension:
-    """One compiled module of the record codec."""
+    """One compiled module."""
     source = RECORDS / f"{name}.pyx"
     shared = sorted(RECORDS.glob("*.pxd"))
     text = b"".join(path.read_bytes() for path in (source, *shared))

@@ -37,7 +37,7 @@ from ottla.protocol.records.batch import (
 )
 from ottla.protocol.records.compression import CODECS, Codec
 from ottla.protocol.records.crc32c import crc32c
-from ottla.protocol.records.survey import survey_records
+from ottla.protocol.records.survey import survey_records, surveyed_batch
 
 if TYPE_CHECKING:
     from ottla.protocol.ports import Buffer
@@ -135,6 +135,16 @@ def judge_produced(
     the producer's timestamps."""
     if records is None:
         return _refuse_early(ErrorCode.INVALID_RECORD, "there are no records")
+    if rules.is_plain and rules.validates and records.__class__ is memoryview:
+        # Nearly always. No batch is accepted here that the steps below would judge otherwise.
+        sound = surveyed_batch(records)
+        if (
+            sound is not None
+            and sound.size_bytes <= rules.max_message_bytes
+            and sound.size_bytes <= rules.segment_bytes
+            and sound.max_timestamp - wall_ms <= rules.timestamp_after_max_ms
+        ):
+            return sound
     try:
         batch = parse_header(records)
     except KafkaError as error:

@@ -4,10 +4,13 @@
 survey_pure.py does."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int64_t, uint32_t
 
+from compiled_numbers cimport int16_at, int32_at, int64_at, uint32_at
 from compiled_reading cimport add, is_central, is_sum
 from compiled_varints cimport Bytes, Varint, read_varint
+
+from ottla.protocol.records.crc32c import crc32c
 
 cdef extern from *:
     """
@@ -233,3 +236,62 @@ def survey_records(data, Py_ssize_t position, int64_t first, int64_t stop, int64
     finally:
         PyBuffer_Release(&view)
     return found.index, position, found.earliest, found.latest, found.keyless
+
+
+cdef enum:
+    # Of a batch: offset, length (8), leader epoch (12), magic (16), checksum (17), attributes (21),
+    # last offset delta (23), base (27) and largest (35) timestamp, producer id (43), its epoch (51),
+    # base sequence (53), number of records (57).
+    HEADER_BYTES = 61
+    LENGTH_END = 12
+    CRC_END = 21
+
+
+def survey_batch(data):
+    """See survey_pure.py."""
+    cdef Py_buffer view
+    cdef ottla_found found
+    cdef Bytes at
+    cdef int64_t count, producer_id, sequence, base_timestamp, max_timestamp
+    cdef uint32_t crc
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        at = <Bytes>view.buf
+        if view.len < HEADER_BYTES or at[16] != 2 or int64_at(at):
+            return None
+        if <int64_t>int32_at(at + 8) + LENGTH_END != view.len or int16_at(at + 21):
+            return None
+        count = int32_at(at + 57)
+        producer_id, sequence = int64_at(at + 43), int32_at(at + 53)
+        if count <= 0 or int32_at(at + 23) != count - 1:
+            return None
+        if producer_id != -1 and (producer_id < 0 or sequence < 0):
+            return None
+        crc = uint32_at(at + 17)
+        if <uint32_t>crc32c(data[CRC_END:]) != crc:
+            return None
+        base_timestamp = int64_at(at + 27)
+        max_timestamp = int64_at(at + 35)
+        found.at = at + HEADER_BYTES
+        found.index = 0
+        found.earliest = INT64_MAX
+        found.latest = INT64_MIN
+        found.keyless = -1
+        survey(&found, at + view.len, count, base_timestamp)
+        if found.index != count or found.at != at + view.len:
+            return None
+        if found.latest != max_timestamp or found.earliest < -1:
+            return None
+        return (
+            view.len,
+            int32_at(at + 12),
+            crc,
+            count,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            int16_at(at + 51),
+            sequence,
+        )
+    finally:
+        PyBuffer_Release(&view)

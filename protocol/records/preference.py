@@ -6,9 +6,25 @@ of the plain Python twins keep to them.
 
 from __future__ import annotations
 
+import importlib
 import os
+from typing import Any
 
 
 def may_be_compiled() -> bool:
     """Asked once by each module that has a choice."""
     return os.environ.get("OTTLA_PURE", "") in ("", "0")
+
+
+def compiled_twin(name: str, *functions: str) -> Any:
+    """The compiled module with these functions; None where the plain Python twin must do.
+
+    So it must where nothing compiled may be used, where the module was not built, and where it was
+    built from an older tree that had fewer functions."""
+    if not may_be_compiled():
+        return None
+    try:
+        twin = importlib.import_module(name)
+    except ImportError:
+        return None
+    return twin if all(hasattr(twin, function) for function in functions) else None

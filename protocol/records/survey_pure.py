@@ -10,6 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.records.batch import (
+    CRC_END,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+)
+from ottla.protocol.records.crc32c import crc32c
 from ottla.protocol.records.varint import (
     INT32_MAX,
     INT32_MIN,
@@ -26,6 +36,10 @@ Survey = tuple[int, int, int, int, int]
 """The number of the first record that was not gone over and the position where it begins; the
 earliest and the latest timestamp of those before it (2^63-1 and -2^63 if there are none); the
 number of the first of them without a key, -1 if all have one."""
+
+SoundBatch = tuple[int, int, int, int, int, int, int, int, int]
+"""Of a batch's header: size in bytes, leader epoch, checksum, number of records, base and largest
+timestamp, producer id, its epoch and base sequence."""
 
 INT_BYTES_MAX = 5
 """Of a varint that holds 32 bits: Java's readers give up behind it."""
@@ -58,6 +72,55 @@ def survey_records(
     except (IndexError, KafkaError, _NotGoodError):
         pass
     return index, position, earliest, latest, keyless
+
+
+def survey_batch(data: memoryview) -> SoundBatch | None:
+    """The header, if the bytes are one batch of format 2 and sound, as most that are produced; else
+    None.
+
+    That is: base offset 0, no attributes, as many records as the header says, and good ones, of
+    which none has a negative timestamp but -1, the latest has that of the header; the checksum is
+    right, and a producer id has a sequence. What is wrong with any other is not said."""
+    if len(data) < HEADER_BYTES:
+        return None
+    (
+        base_offset,
+        length,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        sequence,
+        count,
+    ) = HEADER.unpack_from(data)
+    size_bytes = length + LENGTH_END
+    if magic != MAGIC or base_offset or attributes or size_bytes != len(data):
+        return None
+    if count <= 0 or last_offset_delta != count - 1:
+        return None
+    if producer_id != NO_PRODUCER_ID and (producer_id < 0 or sequence < 0):
+        return None
+    if crc32c(data[CRC_END:]) != crc:
+        return None
+    index, end, earliest, latest, _ = survey_records(data, HEADER_BYTES, 0, count, base_timestamp)
+    if index != count or end != size_bytes or latest != max_timestamp or earliest < NO_TIMESTAMP:
+        return None
+    return (
+        size_bytes,
+        leader_epoch,
+        crc,
+        count,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        sequence,
+    )
 
 
 def _record(data: Buffer, position: int, index: int, base_timestamp: int) -> tuple[int, int, bool]:

@@ -147,7 +147,7 @@ broker.handlers.cluster: broker.administration broker.coordinating broker.direct
     broker.engine broker.handlers broker.metadata broker.partitions broker.policy broker.quotas
     coordinator.configs coordinator.metadata protocol.messages
 broker.handlers.data: broker.coordinating broker.engine broker.handlers broker.partitions
-    broker.policy coordinator.metadata protocol.messages
+    broker.policy coordinator.metadata protocol.messages protocol.records
 broker.handlers.groups: broker.coordinating broker.engine broker.handlers broker.policy
     coordinator protocol.messages
 broker.handlers.old: broker.engine broker.handlers broker.handlers.data

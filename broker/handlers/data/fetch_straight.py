@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.partitions.reading import read_at_once
 from ottla.protocol.acls import AclResourceType, Operation
-from ottla.protocol.straight_fetch import (
+from ottla.protocol.records.straight_fetch import (
     FETCH_VERSIONS,
     answer_end,
     fetch_answer,

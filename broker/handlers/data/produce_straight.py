@@ -28,7 +28,7 @@ from ottla.protocol.headers import response_header
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.produce import ProduceRequest, ProduceResponse
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.protocol.straight import PRODUCE_VERSIONS, produce_answer, produce_reader
+from ottla.protocol.records.straight import PRODUCE_VERSIONS, produce_answer, produce_reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -29,6 +29,7 @@ EXTENSIONS = (
     "compiled_rows",
     "compiled_columns",
     "compiled_survey",
+    "compiled_straight",
 )
 
 

@@ -18,8 +18,8 @@ from ottla.protocol.headers import RequestHeader, encode_request_header
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.produce import ProduceRequest
-from ottla.protocol.straight import PRODUCE_VERSIONS, produce_reader
-from ottla.protocol.straight_fetch import FETCH_VERSIONS, fetch_reader
+from ottla.protocol.records.straight import PRODUCE_VERSIONS, produce_reader
+from ottla.protocol.records.straight_fetch import FETCH_VERSIONS, fetch_reader
 from tests.broker.support import drawn_requests
 from tests.broker.support.drawn_requests import Drawn, Draws
 from tests.broker.support.requests import create, topic_id_of

@@ -25,7 +25,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.protocol.straight import PRODUCE_VERSIONS, produce_answer, produce_reader
+from ottla.protocol.records.straight import PRODUCE_VERSIONS, produce_answer, produce_reader
 
 CLIENT_ID = "client"
 BODY = 10 + len(CLIENT_ID)

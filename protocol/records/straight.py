@@ -2,7 +2,9 @@
 
 One topic, one partition, no transaction, versions 7 to 13. Whatever differs in a single byte from
 what is expected here is left to the compiled codec: ``read_produce`` then answers None, and never
-says that something is wrong. A test holds the two against each other. HOT.
+says that something is wrong. A test holds the two against each other. The functions here are also
+the reference of their twins in compiled_straight.pyx, which are taken where they were built and the
+environment does not say ``OTTLA_PURE=1``. HOT.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.primitives import read_long_uvarint
+from ottla.protocol.records.preference import compiled_twin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,17 +36,29 @@ _COMPACT_PARTITION = struct.Struct(">BiB").unpack_from
 # Empty tag sections of partition, topic and request.
 _NO_TAGS = struct.Struct(">BH").unpack_from
 
-SingleProduce = tuple[int, Any, int, memoryview, memoryview, int]
+SingleProduce = tuple[int, Any, int, memoryview, bytes, int]
 """acks, topic (its name, from version 13 on its id), partition index, records, the topic as an
 answer spells it again, and timeout in ms."""
 
 
-def produce_reader(version: int) -> Callable[[memoryview, int], SingleProduce | None]:
+COMPILED_NAME = "ottla.protocol.records.compiled_straight"
+COMPILED: Any = compiled_twin(COMPILED_NAME, "read_produce_by_id", "fetch_answer_classic")
+"""The compiled twin of this module and of straight_fetch.py, or None."""
+
+
+def produce_reader(
+    version: int, twin: Any = COMPILED
+) -> Callable[[memoryview, int], SingleProduce | None]:
     """What reads a whole frame of that version, given where its header's client id ends."""
     assert version in PRODUCE_VERSIONS
+    read: Callable[[memoryview, int], SingleProduce | None]
     if version >= _TOPIC_ID_FROM:
-        return _read_by_id
-    return _read_compact if version >= _FLEXIBLE_FROM else _read_classic
+        read = twin.read_produce_by_id if twin else _read_by_id
+    elif version >= _FLEXIBLE_FROM:
+        read = twin.read_produce_compact if twin else _read_compact
+    else:
+        read = twin.read_produce_classic if twin else _read_classic
+    return read
 
 
 def _read_by_id(frame: memoryview, position: int) -> SingleProduce | None:
@@ -59,9 +75,9 @@ def _read_by_id(frame: memoryview, position: int) -> SingleProduce | None:
         end = start + length - 1
         if not length or _NO_TAGS(frame, end) != (0, 0) or len(frame) != end + 3:
             return None
-    except (struct.error, IndexError, ValueError):
+    except (struct.error, IndexError, ValueError, RemoteProtocolError):
         return None
-    topic_id, named = bytes(frame[topic:partitions]), frame[topic - 1 : partitions + 1]
+    topic_id, named = bytes(frame[topic:partitions]), bytes(frame[topic - 1 : partitions + 1])
     return acks, topic_id, index, frame[start:end], named, timeout_ms
 
 
@@ -81,9 +97,10 @@ def _read_compact(frame: memoryview, position: int) -> SingleProduce | None:
         if not length or _NO_TAGS(frame, end) != (0, 0) or len(frame) != end + 3:
             return None
         topic = str(frame[name:partitions], "utf-8")
-    except (struct.error, IndexError, ValueError):
+    except (struct.error, IndexError, ValueError, RemoteProtocolError):
         return None
-    return acks, topic, index, frame[start:end], frame[name - 2 : partitions + 1], timeout_ms
+    named = bytes(frame[name - 2 : partitions + 1])
+    return acks, topic, index, frame[start:end], named, timeout_ms
 
 
 def _read_classic(frame: memoryview, position: int) -> SingleProduce | None:
@@ -100,15 +117,25 @@ def _read_classic(frame: memoryview, position: int) -> SingleProduce | None:
         topic = str(frame[name:partitions], "utf-8")
     except (struct.error, UnicodeDecodeError):
         return None
-    return acks, topic, index, frame[start:], frame[name - 6 : partitions + 4], timeout_ms
+    return acks, topic, index, frame[start:], bytes(frame[name - 6 : partitions + 4]), timeout_ms
 
 
-def produce_answer(version: int) -> Callable[[int, memoryview, int, int, int], bytes]:
+def produce_answer(
+    version: int, twin: Any = COMPILED
+) -> Callable[[int, bytes, int, int, int], bytes]:
     """What makes the whole answer, header included, to a batch that was appended.
 
     It takes correlation id, topic (as it was read), partition index, base offset and log start
     offset; the time of a batch that keeps its producer's times is -1."""
     assert version in PRODUCE_VERSIONS
+    made: Callable[[int, bytes, int, int, int], bytes]
+    if twin:
+        if version >= _FLEXIBLE_FROM:
+            made = twin.produce_answer_compact
+        else:
+            has_errors = version >= _ERRORS_FROM
+            made = twin.produce_answer_errors if has_errors else twin.produce_answer_classic
+        return made
     if version >= _FLEXIBLE_FROM:
         head, rest = struct.Struct(">ix").pack, b"\x01" + bytes(8)
     else:
@@ -118,7 +145,7 @@ def produce_answer(version: int) -> Callable[[int, memoryview, int, int, int], b
     body, join = struct.Struct(">ihqqq").pack, b"".join
 
     def answer(
-        correlation_id: int, topic: memoryview, index: int, base_offset: int, log_start_offset: int
+        correlation_id: int, topic: bytes, index: int, base_offset: int, log_start_offset: int
     ) -> bytes:
         appended = body(index, 0, base_offset, -1, log_start_offset)
         return join((head(correlation_id), topic, appended, rest))

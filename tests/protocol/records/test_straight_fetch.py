@@ -26,7 +26,12 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from ottla.protocol.straight_fetch import FETCH_VERSIONS, answer_end, fetch_answer, fetch_reader
+from ottla.protocol.records.straight_fetch import (
+    FETCH_VERSIONS,
+    answer_end,
+    fetch_answer,
+    fetch_reader,
+)
 
 CLIENT_ID = "client"
 BODY = 10 + len(CLIENT_ID)

@@ -10,6 +10,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.primitives import write_uvarint
+from ottla.protocol.records.straight import COMPILED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,7 @@ _COMPACT_PARTITION = struct.Struct(">BiiqiqiHBB").unpack_from
 _TWO_BYTES = struct.Struct(">BB").pack
 _THREE_BYTES = struct.Struct(">BBB").pack
 
-SingleFetch = tuple[int, int, int, int, Any, int, int, int, bool, memoryview]
+SingleFetch = tuple[int, int, int, int, Any, int, int, int, bool, bytes]
 """Wait in ms, least and most bytes, isolation level, topic (its name, from version 13 on its id),
 partition index, leader epoch or -1, offset, whether the consumer says where it stands, and the
 topic as an answer spells it again."""
@@ -51,12 +52,21 @@ FetchedOffsets = tuple[int, int, int, bool]
 committed: it is then told that no transaction was aborted here."""
 
 
-def fetch_reader(version: int) -> Callable[[memoryview, int], SingleFetch | None]:
+def fetch_reader(
+    version: int, twin: Any = COMPILED
+) -> Callable[[memoryview, int], SingleFetch | None]:
     """What reads a whole frame of that version, given where its header's client id ends."""
     assert version in FETCH_VERSIONS
-    if version >= _TOPIC_ID_FROM:
-        return _read_tagged if version >= _REPLICA_TAG_FROM else _read_id
-    return _read_compact if version >= _FLEXIBLE_FROM else _read_classic
+    read: Callable[[memoryview, int], SingleFetch | None]
+    if version >= _REPLICA_TAG_FROM:
+        read = twin.read_fetch_tagged if twin else _read_tagged
+    elif version >= _TOPIC_ID_FROM:
+        read = twin.read_fetch_id if twin else _read_id
+    elif version >= _FLEXIBLE_FROM:
+        read = twin.read_fetch_compact if twin else _read_compact
+    else:
+        read = twin.read_fetch_classic if twin else _read_classic
+    return read
 
 
 def _read_tagged(frame: memoryview, position: int) -> SingleFetch | None:
@@ -102,7 +112,8 @@ def _read_by_id(
     if not 0 < rack < 128 or len(frame) != partitions + 37 + rack or frame[-1]:
         return None
     wait_ms, least, most, isolation = limits
-    topic_id, named = bytes(frame[position:partitions]), frame[position - 1 : partitions + 1]
+    topic_id = bytes(frame[position:partitions])
+    named = bytes(frame[position - 1 : partitions + 1])
     most, has_rack = min(most, limit), rack > 1
     return (
         wait_ms,
@@ -140,7 +151,7 @@ def _read_compact(frame: memoryview, position: int) -> SingleFetch | None:
         topic = str(frame[name:partitions], "utf-8")
     except (struct.error, UnicodeDecodeError):
         return None
-    most, named = min(most, limit), frame[name - 2 : partitions + 1]
+    most, named = min(most, limit), bytes(frame[name - 2 : partitions + 1])
     return wait_ms, least, most, isolation, topic, index, leader_epoch, offset, rack > 1, named
 
 
@@ -163,16 +174,23 @@ def _read_classic(frame: memoryview, position: int) -> SingleFetch | None:
         topic = str(frame[name:partitions], "utf-8")
     except (struct.error, UnicodeDecodeError):
         return None
-    most, named = min(most, limit), frame[name - 6 : partitions + 4]
+    most, named = min(most, limit), bytes(frame[name - 6 : partitions + 4])
     return wait_ms, least, most, isolation, topic, index, leader_epoch, offset, rack > 0, named
 
 
-def fetch_answer(version: int) -> Callable[[int, memoryview, int, FetchedOffsets, int], bytes]:
+def fetch_answer(
+    version: int, twin: Any = COMPILED
+) -> Callable[[int, bytes, int, FetchedOffsets, int], bytes]:
     """What makes the answer up to the records, header included.
 
     It takes correlation id, topic (as it was read), partition index, offsets and the records'
     size. Behind the records comes ``answer_end(version)``."""
     assert version in FETCH_VERSIONS
+    if twin:
+        made: Callable[[int, bytes, int, FetchedOffsets, int], bytes]
+        is_flexible = version >= _FLEXIBLE_FROM
+        made = twin.fetch_answer_compact if is_flexible else twin.fetch_answer_classic
+        return made
     size_of: Callable[[int], bytes]
     if version >= _FLEXIBLE_FROM:
         # Tags, throttle time, error, session.
@@ -184,7 +202,7 @@ def fetch_answer(version: int) -> Callable[[int, memoryview, int, FetchedOffsets
     join = b"".join
 
     def answer(
-        correlation_id: int, named: memoryview, index: int, offsets: FetchedOffsets, size_bytes: int
+        correlation_id: int, named: bytes, index: int, offsets: FetchedOffsets, size_bytes: int
     ) -> bytes:
         high_watermark, stable_offset, start_offset, read_committed = offsets
         aborted = empty if read_committed else null
