@@ -24,6 +24,8 @@ check: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy $(filter-out examples/why/%,$(wildcard examples/*.py examples/*/*.py))
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/compose-lint docker-compose.yml docker-compose.secure.yml
 	$(BIN)/python -m pytest -q tests/tidy
 
 # The documentation as a site, in build/site; a dead link or a public name without a place fails it.

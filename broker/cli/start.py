@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import sys
 from functools import partial
 from importlib import import_module
@@ -32,6 +33,7 @@ from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames
 from ottla.broker.system.file_limits import raise_descriptor_limit
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealDisk, RealOffload, RealProcess
+from ottla.broker.system.supervision import serve_as_first, tell_systemd
 from ottla.broker.system.worker_process import RealWorker
 from ottla.client.cli.arguments import PORT_MAX
 from ottla.coordinator.configs.broker_configs import (
@@ -209,6 +211,7 @@ def announce(arguments: argparse.Namespace, address: Address) -> None:
         sys.stderr.write(f"ottla: {secure.announce(files, address)}\n")
     sys.stdout.write(f"ottla: ready at {address}\n")
     sys.stdout.flush()
+    tell_systemd("READY=1", os.environ)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -255,6 +258,7 @@ def main(arguments: argparse.Namespace) -> int:
         # It tells of every attempt; the store says what comes of them.
         logging.getLogger("ottla.store.kazoo").setLevel(logging.ERROR)
     raise_descriptor_limit()
+    serve_as_first(os.getpid())
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ports = real_ports(memory=arguments.memory)
