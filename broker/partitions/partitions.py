@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ottla.broker.log.storage.settings import LogSettings
     from ottla.broker.metadata.topic_settings import TopicSettings
     from ottla.broker.partitions.traffic import Traffic
+    from ottla.broker.replica.progress import FollowerLag
     from ottla.coordinator.metadata.image import MetadataImage
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Clock
@@ -72,14 +73,14 @@ class Partitions:
         settings_of: Callable[[str], TopicSettings],
         waiting: Purgatory,
         clock: Clock,
-        lag_time_max_ms: float,
+        lag: FollowerLag,
         lease: Lease | None = None,
     ) -> None:
         self._node_id = node_id
         self._settings_of = settings_of
         self._waiting = waiting
         self._clock = clock
-        self._lag_time_max_ms = lag_time_max_ms
+        self._lag = lag
         self._lease = endless_lease() if lease is None else lease
         self._logs: LogDirectories | None = None
         self._partitions: dict[tuple[str, int], PartitionRuntime] = {}
@@ -289,14 +290,14 @@ class Partitions:
         # Logs are opened before the settings of topics are known.
         log.settings = settings.log
         limits = ReplicaLimits(
-            min_insync_replicas=settings.min_insync_replicas,
-            lag_time_max_ms=self._lag_time_max_ms,
-            unclean_leader_election=settings.unclean_leader_election,
-            counts_flushed=settings.flush_before_ack,
+            settings.min_insync_replicas,
+            self._lag.time_max_ms,
+            self._lag.messages_max,
+            settings.unclean_leader_election,
+            settings.flush_before_ack,
         )
-        bounds = LogBounds(
-            log.log_start_offset, log.log_end_offset, self.logs.high_watermark(partition)
-        )
+        watermark = self.logs.high_watermark(partition)
+        bounds = LogBounds(log.log_start_offset, log.log_end_offset, watermark)
         # The log's own: what lies in two directories was opened, and told about, twice.
         history = log.observer
         assert isinstance(history, ReplicaHistory)

@@ -7,7 +7,7 @@ older lineage can raise the watermark (hazard R-10).
 from __future__ import annotations
 
 from ottla.broker.replica.isr import ChangeOutcome, InSyncSet, IsrChange
-from ottla.broker.replica.progress import FollowerProgress
+from ottla.broker.replica.progress import ANY_LAG, FollowerProgress
 from ottla.broker.replica.verification import Verifications
 from ottla.broker.replica.watermark import effective_min_insync
 from ottla.protocol.data_classes import dataclass
@@ -39,6 +39,8 @@ class ReplicaLimits:
 
     min_insync_replicas: int = 1
     lag_time_max_ms: float = 10_000
+    # Messages behind its leader that put a follower out of the ISR; only Kafka 0.8 counts them.
+    lag_messages_max: int = ANY_LAG
     unclean_leader_election: bool = False
     # Whether the leader's own copy counts only when flushed (``ottla.flush.before.ack``).
     counts_flushed: bool = False
@@ -218,7 +220,7 @@ class Leading:
             if follower.node_id in maximal
             or (
                 follower.log_end_offset >= self.epoch_start_offset
-                and follower.is_caught_up(log_end_offset, now_ms, self._limits.lag_time_max_ms)
+                and self._keeps_up(follower, log_end_offset, now_ms)
             )
         ]
 
@@ -260,7 +262,11 @@ class Leading:
             if not self._must_leave(node, log_end_offset, now_ms)
         )
         joining: tuple[tuple[int, int], ...] = ()
-        if asking is not None and self.may_join(asking, high_watermark):
+        if (
+            asking is not None
+            and self.may_join(asking, high_watermark)
+            and self.followers[asking].is_near(log_end_offset, self._limits.lag_messages_max)
+        ):
             # The store refuses another broker epoch than that of the fetch.
             joining = ((asking, self.followers[asking].broker_epoch),)
         target = staying + tuple(node for node, _ in joining)
@@ -290,4 +296,10 @@ class Leading:
         follower = self.followers.get(node_id)
         if follower is None:
             return True
-        return not follower.is_caught_up(log_end_offset, now_ms, self._limits.lag_time_max_ms)
+        return not self._keeps_up(follower, log_end_offset, now_ms)
+
+    def _keeps_up(self, follower: FollowerProgress, log_end_offset: int, now_ms: float) -> bool:
+        limits = self._limits
+        return follower.is_caught_up(
+            log_end_offset, now_ms, limits.lag_time_max_ms
+        ) and follower.is_near(log_end_offset, limits.lag_messages_max)

@@ -14,6 +14,15 @@ from ottla.protocol.named_tuples import NamedTuple
 
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1
+# Since Kafka 0.9 the number of messages behind takes no follower out of the ISR.
+ANY_LAG = (1 << 63) - 1
+
+
+class FollowerLag(NamedTuple):
+    """How far a follower may be behind and stay in the ISR."""
+
+    time_max_ms: float = 10_000
+    messages_max: int = ANY_LAG
 
 
 class FollowerFetch(NamedTuple):
@@ -106,3 +115,9 @@ class FollowerProgress:
         if self.log_end_offset == leader_end_offset:
             return True
         return now_ms - self.last_caught_up_ms <= lag_time_max_ms
+
+    def is_near(self, leader_end_offset: int, lag_messages_max: int) -> bool:
+        """Whether it is at most that many messages behind, the rule of Kafka 0.8.
+
+        What is not known to lag, because it has not fetched yet, has the lag time for that."""
+        return not self.is_known or leader_end_offset - self.log_end_offset <= lag_messages_max

@@ -32,6 +32,7 @@ from ottla.broker.partitions.lease import Lease
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.produces import Flushes
 from ottla.broker.partitions.throttles import ReplicationThrottles
+from ottla.broker.replica.progress import ANY_LAG, FollowerLag
 from ottla.broker.security.audit import Audit
 from ottla.broker.security.audit_file import audit_sink
 from ottla.broker.security.credentials import Credentials
@@ -105,11 +106,11 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     settings = Settings(config, node_id, metadata.config)
     lease = Lease()
     throttles = ReplicationThrottles(node_id, lambda: settings.sources, clock)
-    lag_ms = config.replica_lag_time_max_ms
-    partitions = Partitions(node_id, settings.for_topic, shared.waiting, clock, lag_ms, lease)
+    lag = FollowerLag(config.replica_lag_time_max_ms, config.lag_messages_max or ANY_LAG)
+    partitions = Partitions(node_id, settings.for_topic, shared.waiting, clock, lag, lease)
     # The first subscriber: the others may read settings when they hear of the same change.
     metadata.subscribe(_settings_follower(settings, partitions))
-    isr_writer = IsrWriter(partitions, metadata, clock, tasks, lag_ms)
+    isr_writer = IsrWriter(partitions, metadata, clock, tasks, lag.time_max_ms)
     flushes = Flushes(tasks)
     configs = ConfigWatch(metadata, clock, tasks)
     receiver = ControlReceiver(metadata, partitions, configs, tasks)

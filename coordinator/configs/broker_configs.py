@@ -101,6 +101,7 @@ class BrokerConfig:
     group_max_size: int
     group_min_session_timeout_ms: int
     inter_broker_listeners: tuple[str, ...]
+    inter_broker_protocol_version: str
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
     log_cleaner_enable: bool
@@ -138,6 +139,7 @@ class BrokerConfig:
     replica_fetch_response_max_bytes: int
     replica_fetch_wait_max_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
+    replica_lag_max_messages: int
     replica_lag_time_max_ms: int
     replica_selector_class: str | None
     replica_socket_receive_buffer_bytes: int
@@ -177,6 +179,12 @@ class BrokerConfig:
     def __repr__(self) -> str:
         # The others may be passwords, or the texts that they were read from.
         return f"BrokerConfig(broker_id={self.broker_id}, listeners={self.listeners!r})"
+
+    @property
+    def lag_messages_max(self) -> int | None:
+        """Messages behind that put a follower out of the ISR; None since Kafka 0.9 (KIP-16)."""
+        is_old = _is_0_8(self.inter_broker_protocol_version)
+        return self.replica_lag_max_messages if is_old else None
 
     @property
     def sources(self) -> ConfigSources:
@@ -224,6 +232,9 @@ _NEVER_TRUE = (
     "zookeeper.ssl.crl.enable",
     "zookeeper.ssl.ocsp.enable",
 )
+_RELEASE = "inter.broker.protocol.version"
+# The settings that have an effect when the first of them names a release 0.8.
+_RULES_OF_0_8 = (_RELEASE, "replica.lag.max.messages")
 _REMOVED = {
     "port": "listeners",
     "host.name": "listeners",
@@ -247,7 +258,8 @@ def parse_broker_config(settings: Mapping[str, str]) -> ParsedBrokerConfig:
             continue
         static[name] = text
         definition = BROKER_CONFIGS.get(_of_listener(name))
-        if definition is None or not definition.has_effect:
+        counts = name in _RULES_OF_0_8 and _is_0_8(settings.get(_RELEASE, ""))
+        if definition is None or not (definition.has_effect or counts):
             warnings.append(f"{name} has no effect here")
     problems += _contradictions(static)
     if problems:
@@ -306,6 +318,10 @@ def _problem(name: str, text: str) -> str | None:
     if name in _REMOVED:
         return f"Kafka has dropped the setting {name}: use {_REMOVED[name]}"
     return unknown(name, "broker", BROKER_CONFIGS)
+
+
+def _is_0_8(release: str) -> bool:
+    return release.strip().split(".")[:2] == ["0", "8"]
 
 
 def _load_foreign() -> ModuleType:

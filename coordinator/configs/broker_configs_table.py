@@ -196,7 +196,7 @@ initial.broker.registration.timeout.ms | int | 60000 | - | read-only | no
 inter.broker.listener.name | string | null | - | read-only | yes
     Listener that brokers use among themselves.
 inter.broker.protocol.version | string | 3.9-IV0 | - | read-only | no
-    Release whose inter-broker protocol is spoken.
+    Release whose rules count among brokers; only 0.8 differs, by replica.lag.max.messages.
 kafka.metrics.polling.interval.secs | int | 10 | >=1 | read-only | no
     Time between polls of the old metrics library.
 kafka.metrics.reporters | list | "" | - | read-only | no
@@ -498,7 +498,7 @@ replica.fetch.wait.max.ms | int | 500 | - | read-only | yes
 replica.high.watermark.checkpoint.interval.ms | long | 5000 | - | read-only | yes
     Time between writes of the high watermarks.
 replica.lag.max.messages | long | 4000 | >=1 | read-only | no
-    Has had no meaning since Kafka 0.9: lag is the time since a follower had caught up.
+    Messages behind after which a follower leaves the in-sync set, with the rules of Kafka 0.8 only.
 replica.lag.time.max.ms | long | 10000 | - | read-only | yes
     Time without being caught up after which a follower leaves the in-sync set.
 replica.selector.class | string | null | \

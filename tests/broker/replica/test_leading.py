@@ -8,7 +8,7 @@ from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.isr import ChangeOutcome, IsrChange
 from ottla.broker.replica.leading import Leading, PartitionLeadership, ReplicaLimits
 from ottla.broker.replica.partition import Replica
-from ottla.broker.replica.progress import FollowerFetch
+from ottla.broker.replica.progress import ANY_LAG, FollowerFetch
 from ottla.broker.replica.roles import LogBounds
 
 LAG_MS = 10_000
@@ -203,6 +203,54 @@ def test_a_follower_that_fetches_stays_however_many_records_it_is_behind() -> No
         leader.fetch(2, leader.replica.log_end_offset, now_ms=number * 1_000)
         leader.replica.on_appended(leader.replica.log_end_offset + 4_001, now_ms=number * 1_000 + 1)
         assert leader.propose(now_ms=number * 1_000 + 999) is None
+
+
+@pytest.mark.requirement("REP-11")
+@pytest.mark.parametrize("lag_messages_max", [4_000, ANY_LAG])
+def test_in_0_8_mode_a_follower_too_many_messages_behind_leaves_though_it_fetches(
+    lag_messages_max: int,
+) -> None:
+    """It keeps up as KIP-16 has it; in 0.8 the number alone counts, and it is back within it."""
+    leader = Leader(1, 2, 3)
+    leader.replica.limits.lag_messages_max = lag_messages_max
+    leader.replica.on_appended(8_000, now_ms=0)
+    leader.fetch(2, 4_000, now_ms=1)
+    stays = leader.propose(now_ms=1)
+    leader.replica.on_appended(8_001, now_ms=2)
+    leaves = leader.propose(now_ms=2)
+    if lag_messages_max == ANY_LAG:
+        assert (stays, leaves) == (None, None)
+        return
+
+    assert stays is None
+    assert leaves is not None
+    # The third has not fetched in this epoch: the lag time is its limit.
+    assert leaves.isr == (1, 3)
+    leader.leading.on_answer(leaves, ChangeOutcome.APPLIED, 1)
+    leader.fetch(3, 4_000, now_ms=3)
+    leader.fetch(2, 4_000, now_ms=3)
+    both_behind = leader.propose(now_ms=3, asking=2)
+    assert both_behind is not None
+    assert (both_behind.isr, both_behind.added) == ((1,), ())
+
+
+def test_in_0_8_mode_a_follower_comes_back_within_the_number_of_messages() -> None:
+    """What keeps up as far as time goes does not hold the watermark meanwhile."""
+    leader = Leader(1, watermark=100)
+    leader.replica.limits.lag_messages_max = 10
+    leader.fetch(2, 100, now_ms=0)
+    leader.replica.on_appended(120, now_ms=1)
+    leader.replica.maybe_raise_watermark(now_ms=1)
+    alone = leader.replica.high_watermark
+    leader.fetch(2, 119, now_ms=2)
+    behind = leader.propose(now_ms=2, asking=2)
+    leader.replica.on_appended(125, now_ms=3)
+    leader.fetch(2, 120, now_ms=3)
+    back = leader.propose(now_ms=3, asking=2)
+
+    assert (alone, behind) == (120, None)
+    assert back is not None
+    assert back.isr == (1, 2)
 
 
 @pytest.mark.requirement("REP-25")

@@ -22,6 +22,7 @@ from ottla.broker.log.directories.directories import DirectoriesConfig, LogDirec
 from ottla.broker.log.directories.opening import open_directories
 from ottla.broker.metadata.topic_settings import topic_settings
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.replica.progress import FollowerLag
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.configs.configs import ConfigSources, topic_config
 from ottla.protocol.errors import ErrorCode
@@ -104,7 +105,7 @@ class Replicas:
             lambda _topic: topic_settings(topic_config(site.configs, ConfigSources())),
             self.waiting,
             site.clock,
-            30_000,
+            FollowerLag(30_000),
         )
         parts = FetcherParts(
             Wires(self.node_id, site),

@@ -25,6 +25,7 @@ from ottla.broker.partitions.lease import endless_lease
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.produces import Flushes
 from ottla.broker.partitions.read_barriers import ReadBarriers
+from ottla.broker.replica.progress import FollowerLag
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.configs.configs import ConfigSources, topic_config
 from ottla.coordinator.effects import (
@@ -240,7 +241,7 @@ class ShardSite:
             lambda _topic: topic_settings(topic_config(self.configs, ConfigSources())),
             self.waiting,
             self.clock,
-            30_000,
+            FollowerLag(30_000),
             self.lease,
         )
         self.partitions.on_role = self.groups.on_role

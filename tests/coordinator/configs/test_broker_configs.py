@@ -240,8 +240,23 @@ def test_what_an_operator_says_of_internal_topics_counts_with_the_embedded_store
     assert (kept.offsets_topic_replication_factor, kept.broker_id) == (3, 7)
 
 
-def test_the_lag_in_messages_of_kafka_0_8_is_accepted_and_ignored() -> None:
-    """Files that were written then still have it; a burst would take every follower out."""
-    parsed = parse_broker_config({"replica.lag.max.messages": "4000"})
+@pytest.mark.requirement("REP-11")
+@pytest.mark.parametrize("release", ["", "0.9.0.1", "0.80", "0.10.2", "3.9-IV0"])
+def test_the_lag_in_messages_is_ignored_with_a_warning_from_kafka_0_9_on(release: str) -> None:
+    """Files that were written before still have it; a burst would take every follower out."""
+    settings = {"inter.broker.protocol.version": release} if release else {}
+    parsed = parse_broker_config({"replica.lag.max.messages": "4000", **settings})
 
-    assert parsed.warnings == ("replica.lag.max.messages has no effect here",)
+    assert parsed.config.lag_messages_max is None
+    assert parsed.warnings[0] == "replica.lag.max.messages has no effect here"
+
+
+@pytest.mark.parametrize("release", ["0.8", "0.8.0", "0.8.2.X", " 0.8.2.2 "])
+def test_the_lag_in_messages_counts_in_a_cluster_with_the_rules_of_kafka_0_8(release: str) -> None:
+    """Also where it is not set: the rule is the release's, with a limit of 4,000."""
+    settings = {"inter.broker.protocol.version": release}
+    default = parse_broker_config(settings)
+    chosen = parse_broker_config({**settings, "replica.lag.max.messages": "7"})
+
+    assert (default.config.lag_messages_max, default.warnings) == (4_000, ())
+    assert (chosen.config.lag_messages_max, chosen.warnings) == (7, ())

@@ -15,6 +15,14 @@ MUTANTS = (
         ("tests/broker/cleaner/test_batches.py",),
     ),
     Mutant(
+        "messages-behind-count-at-all-times",
+        "broker/replica/leading.py",
+        "    lag_messages_max: int = ANY_LAG\n",
+        "    lag_messages_max: int = 4_000\n",
+        "Only with the rules of Kafka 0.8 does the number of messages behind count.",
+        ("tests/broker/replica/test_leading.py",),
+    ),
+    Mutant(
         "four-batches-remembered",
         "broker/replica/producer.py",
         "BATCHES_MAX = 5\n",
@@ -157,10 +165,11 @@ MUTANTS = (
     Mutant(
         "follower-joins-from-memory",
         "broker/replica/leading.py",
-        "        if asking is not None and self.may_join(asking, high_watermark):\n",
+        "        if (\n            asking is not None\n"
+        "            and self.may_join(asking, high_watermark)\n",
         "        known = [one for one in self.followers if self.may_join(one, high_watermark)]\n"
         "        asking = known[0] if known else None\n"
-        "        if asking is not None:\n",
+        "        if (\n            asking is not None\n",
         "A follower joins the ISR only while the leader handles a fetch of that follower.",
         ("tests/broker/partitions/test_isr_joins.py",),
     ),
