@@ -24,7 +24,7 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import RequestRefused, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Sequence
 
     import pyarrow as pa
 
@@ -116,7 +116,7 @@ async def _offsets(
 
 async def read_ranges(
     consumer: Consumer, ranges: Sequence[OffsetRange]
-) -> AsyncIterator[tuple[TopicPartition, Columns]]:
+) -> AsyncGenerator[tuple[TopicPartition, Columns], None]:
     """Yield the records of all ranges, partitions interleaved, in order within each."""
     stops = {one.partition: one.stop for one in ranges if one.start < one.stop}
     consumer.assign(stops)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import argparse
 
 BACKLOG = 128
-# How long requests may go on after the end was asked for: a live tail has no end of its own.
-FAREWELL_S = 1
+# How long requests may go on after the end was asked for.
+FAREWELL_S = 5
 
 
 async def perform(arguments: argparse.Namespace) -> int:
@@ -40,9 +40,10 @@ async def perform(arguments: argparse.Namespace) -> int:
         frozenset(name.lower() for name in arguments.allow_host),
         __version__,
     )
+    console = Console(visits, options)
     server = uvicorn.Server(
         uvicorn.Config(
-            Console(visits, options).application,
+            console.application,
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -51,6 +52,7 @@ async def perform(arguments: argparse.Namespace) -> int:
             timeout_graceful_shutdown=FAREWELL_S,
         )
     )
+    console.ends_when(lambda: server.should_exit)
     with contextlib.ExitStack() as stack:
         stack.callback(visits.close)
         listening = stack.enter_context(listen(arguments.host, arguments.port))
@@ -58,8 +60,19 @@ async def perform(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
         if arguments.attached:
             _end_with_input(server, stack)
-        await server.serve(sockets=[listening])
+        await _serve(server, listening)
     return 0
+
+
+async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Serve until the end. A signal cancels this; the requests under way may end first."""
+    serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await serving
+        raise
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ottla.client.console.asked import Question
+from ottla.client.console.asked import BadRequest, Question
+from ottla.client.console.browsing import find_record
 from ottla.client.console.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
 from ottla.client.console.forms import form_of
 from ottla.client.console.guards import HEADERS, is_own_host
 from ottla.client.console.openapi import describe
-from ottla.client.console.page_maker import FOLDER, Facts, PageMaker
+from ottla.client.console.page_maker import FOLDER, NOT_STORED, Facts, PageMaker
 from ottla.client.console.page_table import PAGES
+from ottla.client.console.streams import Tails, download_lines
 from ottla.client.console.visits import COOKIE, MECHANISMS
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -60,11 +63,15 @@ class Console:
     def __init__(self, visits: Visits, options: ConsoleOptions) -> None:
         self._visits = visits
         self._options = options
+        self._tails = Tails()
         self._pages = PageMaker(Facts(options.bootstrap, options.allow_changes, visits.must_log_in))
         routes = [Route("/", self._start), Route("/login", self._login, methods=["GET", "POST"])]
         routes.append(Route("/logout", self._logout, methods=["POST"]))
         routes.append(Route("/api/openapi.json", self._openapi))
         routes += [Route(f"/static/{name}", self._static(name)) for name in STATIC]
+        routes.append(Route("/topics/{topic}/tail", self._tail))
+        routes.append(Route("/topics/{topic}/messages.jsonl", self._download))
+        routes.append(Route("/topics/{topic}/content", self._content))
         for spec in PAGES:
             routes.append(Route(spec.path, self._endpoint(spec, as_json=False)))
             routes.append(Route(f"/api{spec.path}", self._endpoint(spec, as_json=True)))
@@ -72,6 +79,10 @@ class Console:
         self.application = guarded(
             Starlette(routes=routes, exception_handlers=handlers), options.hosts
         )
+
+    def ends_when(self, is_ending: Callable[[], bool]) -> None:
+        """End the live tails once this is true, within about a second."""
+        self._tails.is_ending = is_ending
 
     def visit_of(self, request: Request) -> Visit | None:
         """The visit of the request's cookie."""
@@ -87,10 +98,9 @@ class Console:
     def _endpoint(self, spec: PageSpec, *, as_json: bool) -> Endpoint:
         async def answer(request: Request) -> Response:
             visit = self.visit_of(request)
-            path = {name: str(value) for name, value in request.path_params.items()}
             try:
                 connection = self.connection_of(request)
-                document = await spec.read(connection, Question(path, request.query_params))
+                document = await spec.read(connection, question_of(request))
             except EXPECTED as error:
                 if not as_json and self._must_log_in(error):
                     return self._to_login(request)
@@ -100,6 +110,44 @@ class Console:
             return self._page(spec.template, document, visit)
 
         return answer
+
+    async def _tail(self, request: Request) -> Response:
+        question = question_of(request)
+        try:
+            events = self._tails.events(self.connection_of(request), question)
+            first = await anext(events)
+        except EXPECTED as error:
+            return self._pages.failure(error, self.visit_of(request), as_json=True)
+        return StreamingResponse(
+            going_on(first, events), headers=NOT_STORED, media_type="text/event-stream"
+        )
+
+    async def _download(self, request: Request) -> Response:
+        question = question_of(request)
+        try:
+            lines = download_lines(self.connection_of(request), question)
+            first = await anext(lines)
+        except EXPECTED as error:
+            return self._pages.failure(error, self.visit_of(request), as_json=False)
+        name = f"{question.path['topic']}.jsonl"
+        return StreamingResponse(
+            going_on(first, lines), headers=as_file(name), media_type="application/x-ndjson"
+        )
+
+    async def _content(self, request: Request) -> Response:
+        """The bytes of a record's key or value, as a file that no browser shows."""
+        question = question_of(request)
+        try:
+            topic, part = question.path["topic"], question.text("part", "value")
+            partition, offset = question.number("partition", 0), question.number("offset", 0)
+            if part not in ("key", "value"):
+                raise BadRequest("part is key or value")
+            record = await find_record(self.connection_of(request), topic, partition, offset)
+        except EXPECTED as error:
+            return self._pages.failure(error, self.visit_of(request), as_json=False)
+        content = record.key if part == "key" else record.value
+        headers = as_file(f"{topic}-{partition}-{offset}-{part}.bin")
+        return Response(content or b"", headers=headers, media_type="application/octet-stream")
 
     def _page(
         self, template: str, document: dict[str, object], visit: Visit | None, status: int = 200
@@ -182,6 +230,28 @@ class Console:
             return Response(content, headers=headers, media_type=STATIC[name])
 
         return answer
+
+
+def question_of(request: Request) -> Question:
+    """The parameters of a request."""
+    path = {name: str(value) for name, value in request.path_params.items()}
+    return Question(path, request.query_params)
+
+
+async def going_on(
+    first: bytes, others: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    """An answer whose first piece has been made to see whether there is one."""
+    async with aclosing(others):
+        yield first
+        async for piece in others:
+            yield piece
+
+
+def as_file(name: str) -> dict[str, str]:
+    """The headers of a download."""
+    disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+    return {**NOT_STORED, "content-disposition": disposition}
 
 
 def own_path(text: str) -> str:

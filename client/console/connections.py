@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ottla.client.admin import Admin
 from ottla.client.consumer import Consumer
 from ottla.client.producer import Producer
-from ottla.client.settings.config import ClientConfig, ConsumerConfig, ProducerConfig
+from ottla.client.settings.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -86,11 +86,12 @@ class ConsoleConnection:
         """Ask for the topics again when they are needed: one was created or changed."""
         self._topics_ms = None
 
-    def consumer(self) -> Consumer[bytes, bytes]:
+    def consumer(self, *, read_committed: bool) -> Consumer[bytes, bytes]:
         """A consumer without a group, which is not started yet."""
         config = ConsumerConfig(
             client_id=CLIENT_ID,
             offset_reset="none",
+            isolation=Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED,
             fetch_wait_ms=200,
             fetch_bytes_max=FETCH_BYTES_MAX,
             partition_bytes_max=PARTITION_BYTES_MAX,

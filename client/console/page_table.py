@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from ottla.client.console.asked import Document, Parameter, Question
+from ottla.client.console.browsing import read_messages, read_record
 from ottla.client.console.connections import ConsoleConnection
 from ottla.client.console.reading import (
     read_broker,
@@ -34,6 +35,23 @@ LIST = (
     Parameter("page", "integer", "the number of the page, from 1 (default)"),
     Parameter("rows", "integer", "how many rows a page has: 50 by default, at most 500"),
 )
+SELECTION = (
+    Parameter("partition", "integer", "only records of this partition; all by default"),
+    Parameter("key", "string", "only records whose key contains this text"),
+    Parameter("value", "string", "only records whose value contains this text"),
+    Parameter("header", "string", "only records with this header: name, or name=value"),
+    Parameter("where", "string", "only records whose JSON value fits: $.user.id == 42"),
+    Parameter("committed", "boolean", "whether to leave out records of open transactions"),
+)
+PLACE = (
+    Parameter("from", "string", "where to begin: newest (default), oldest, offset or time"),
+    Parameter("offset", "integer", "with from=offset: the offset in each partition"),
+    Parameter("time", "string", "with from=time: milliseconds since 1970, ISO 8601, or 1h ago"),
+    Parameter("at", "string", "go on from here: what 'newer' was on the page before"),
+    Parameter("before", "string", "go on before here: what 'older' was on the page before"),
+    Parameter("limit", "integer", "how many records: 50 by default, at most 500"),
+)
+FORMAT = Parameter("format", "string", "auto (default), text, json or hex")
 PAGES = (
     PageSpec(
         "/cluster",
@@ -59,6 +77,24 @@ PAGES = (
         "topic.html",
         read_topic,
         "One topic: partitions with ISR, epochs, offsets and sizes, and settings",
+    ),
+    PageSpec(
+        "/topics/{topic}/messages",
+        "messages.html",
+        read_messages,
+        "Records of a topic: the newest, or those from an offset or a time on",
+        (*PLACE, *SELECTION, FORMAT),
+    ),
+    PageSpec(
+        "/topics/{topic}/record",
+        "record.html",
+        read_record,
+        "One record with more of its key and value than a list shows",
+        (
+            Parameter("partition", "integer", "the partition; 0 by default"),
+            Parameter("offset", "integer", "the offset"),
+            FORMAT,
+        ),
     ),
     PageSpec("/groups", "groups.html", read_groups, "One page of the groups with lags", LIST),
     PageSpec(

@@ -87,7 +87,7 @@ client.sync: client client.administration client.cluster client.fetching client.
     client.parallel client.process client.records client.sending client.settings
     protocol.records protocol.sasl wire
 client.console: client client.administration client.cluster client.fetching client.group
-    client.process client.records client.settings wire
+    client.process client.records client.settings protocol.records wire
 client.cli: client client.console client.fetching client.mirror client.process client.settings wire
 client.cli.cluster: client client.administration client.cli client.cluster client.fetching
     client.settings wire

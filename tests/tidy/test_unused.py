@@ -35,8 +35,6 @@ READ_ELSEWHERE = {
     "ottla.client.cli.arguments": {"_check_value"},
     # pytest finds its hook by name.
     "ottla.pytest_plugin": {"pytest_runtest_makereport"},
-    # uvicorn reads it.
-    "ottla.client.cli.console_server": {"should_exit"},
     # pyspark calls what it finds on a data source.
     "ottla.client.spark.source": {"streamReader", "streamWriter"},
     # kazoo calls these, and reads ``daemon``.

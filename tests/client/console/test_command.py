@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+import ottla
 from ottla.__main__ import main
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ async def test_a_console_starts_before_its_cluster(
     assert "cannot reach a broker at 127.0.0.1:1" in page.text
     assert "server" not in page.headers
     assert process.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
-    assert errors == b""
+    assert errors == b"", errors.decode()
 
 
 async def test_an_attached_console_ends_with_its_parent(
@@ -77,6 +79,41 @@ async def test_an_attached_console_ends_with_its_parent(
     _output, errors = await asyncio.wait_for(process.communicate(), LIMIT_S)
 
     assert (process.returncode, errors) == (0, b"")
+
+
+async def test_a_live_tail_shows_new_records_and_ends_with_the_visitor(
+    brokers: ottla.Cluster,
+) -> None:
+    """Each open tail holds a consumer: it has to go when the browser does."""
+    brokers.create_topic("live", partitions=2)
+    process = await _start("-b", brokers.bootstrap_servers, "--port", "0")
+    address = await _address_of(process)
+    events: list[str] = []
+    async with (
+        httpx.AsyncClient(base_url=address, timeout=LIMIT_S) as browser,
+        ottla.Producer(brokers.bootstrap_servers) as producer,
+        browser.stream("GET", "/topics/live/tail?where=$.n<2") as answer,
+    ):
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        async for line in answer.aiter_lines():
+            if line == "event: ready":
+                for number in range(3):
+                    await (await producer.send("live", b'{"n": %d}' % number, partition=0))
+            if line.startswith("data: ") and "offset" in line:
+                events.append(json.loads(line.removeprefix("data: "))["value"]["text"])
+            if len(events) == 2:
+                break
+    async with (
+        httpx.AsyncClient(base_url=address, timeout=LIMIT_S) as browser,
+        browser.stream("GET", "/topics/live/tail") as answer,
+    ):
+        assert answer.status_code == 200
+        # A tail is open: the signal ends it, and the console with it.
+        process.send_signal(signal.SIGTERM)
+        _output, errors = await asyncio.wait_for(process.communicate(), LIMIT_S)
+
+    assert [json.loads(text) for text in events] == [{"n": 0}, {"n": 1}]
+    assert errors == b"", errors.decode()
 
 
 async def test_a_port_in_use_is_a_sentence() -> None:

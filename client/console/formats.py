@@ -1,0 +1,103 @@
+"""Keys, values and headers as a person reads them: text, JSON or hex, cut to a length. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ottla.client.console.asked import BadRequest
+
+if TYPE_CHECKING:
+    from ottla.client.console.asked import Document
+
+FORMATS = ("auto", "text", "json", "hex")
+# So much of a key or a value is part of a list; the page of one record shows more.
+SHOWN_BYTES = 4 * 1024
+SHOWN_BYTES_MAX = 256 * 1024
+# Larger ones are not read as JSON: reading would keep all other visitors waiting.
+JSON_BYTES_MAX = 1024 * 1024
+_HEX_LINE = 16
+
+
+def checked_format(name: str) -> str:
+    """The format of that name; ``auto`` for an empty one. Raises BadRequest."""
+    if name and name not in FORMATS:
+        raise BadRequest(f"there is no format {name[:20]!r}; there are {', '.join(FORMATS)}")
+    return name or FORMATS[0]
+
+
+def shown(content: bytes | None, form: str, shown_bytes: int = SHOWN_BYTES) -> Document:
+    """Some bytes in a format.
+
+    Args:
+        content: The bytes; None for null.
+        form: One of ``FORMATS``. ``auto`` is JSON or text if the bytes are, otherwise hex.
+        shown_bytes: How many bytes to show at most.
+
+    Returns:
+        The text, the format that it has, the size in bytes and whether it was cut.
+    """
+    if content is None:
+        return {"text": None, "format": "null", "size_bytes": -1, "is_cut": False}
+    text, used = _text(content, form, shown_bytes)
+    is_cut = len(content) > shown_bytes
+    return {"text": text, "format": used, "size_bytes": len(content), "is_cut": is_cut}
+
+
+def _text(content: bytes, form: str, shown_bytes: int) -> tuple[str, str]:
+    begin = content[:shown_bytes]
+    if form == "hex":
+        return hex_lines(begin), "hex"
+    if form in ("auto", "json") and len(content) <= shown_bytes:
+        document = indented(content)
+        if document is not None:
+            return document, "json"
+    if form == "auto" and not is_text(begin, is_cut=len(content) > shown_bytes):
+        return hex_lines(begin), "hex"
+    # A cut may fall into a character; what is no UTF-8 is marked.
+    return begin.decode("utf-8", "replace"), "text"
+
+
+def is_text(begin: bytes, *, is_cut: bool) -> bool:
+    """Whether bytes, which a cut may have ended within a character, are UTF-8 without control
+    characters."""
+    try:
+        text = begin.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if not is_cut or error.start < len(begin) - 3:
+            return False
+        text = begin[: error.start].decode("utf-8")
+    return not any(sign < " " and sign not in "\t\n\r" for sign in text)
+
+
+def as_json(content: bytes | None) -> object:
+    """The JSON value of some bytes. Raises ValueError if they are none, or too large."""
+    if content is None or len(content) > JSON_BYTES_MAX:
+        raise ValueError("no JSON")
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("too deep") from None
+
+
+def indented(content: bytes) -> str | None:
+    """An object or a list of JSON, on lines of its own; None for everything else."""
+    if content[:1].strip() not in (b"{", b"[", b""):
+        return None
+    try:
+        value = as_json(content)
+        if isinstance(value, dict | list):
+            return json.dumps(value, ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return None
+    return None
+
+
+def hex_lines(content: bytes) -> str:
+    """Lines of an offset, sixteen bytes in hex, and the characters among them."""
+    lines = []
+    for start in range(0, len(content), _HEX_LINE):
+        part = content[start : start + _HEX_LINE]
+        signs = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in part)
+        lines.append(f"{start:08x}  {part.hex(' '):<47}  {signs}")
+    return "\n".join(lines)

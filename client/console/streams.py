@@ -1,0 +1,136 @@
+"""Answers that go on: the live tail of a topic, and downloads."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ottla.client.console.browsing import limits_of, records_of, starts_at_time
+from ottla.client.console.failures import TOO_MANY, Refused
+from ottla.client.console.filters import read_filter
+from ottla.client.console.formats import checked_format
+from ottla.client.console.record_views import download_row, record_row
+from ottla.client.console.windows import forward, read_places
+from ottla.protocol.ids import TopicPartition
+from ottla.wire.errors import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+
+    from ottla.client.console.asked import Document, Question
+    from ottla.client.console.connections import ConsoleConnection
+
+TAILS_MAX = 20
+# A browser shows no more in a second, and no person reads it.
+ROWS_PER_POLL = 100
+POLL_MS = 1_000.0
+DOWNLOAD_RECORDS_MAX = 100_000
+DOWNLOAD_BYTES_MAX = 1024 * 1024 * 1024
+
+
+def event(name: str, document: Document) -> bytes:
+    """One server-sent event."""
+    text = json.dumps(document, ensure_ascii=True)
+    return f"event: {name}\ndata: {text}\n\n".encode()
+
+
+class Tails:
+    """The live tails of one console: each holds a consumer, so their number is limited.
+
+    ``is_ending`` says whether the web server is about to stop; tails end then."""
+
+    def __init__(self) -> None:
+        self._open = 0
+        self.is_ending: Callable[[], bool] = lambda: False
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Hold one of the places. Raises Refused if all are taken."""
+        if self._open >= TAILS_MAX:
+            raise Refused(TOO_MANY, f"{TAILS_MAX} live tails are open: close one")
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+    async def events(
+        self, connection: ConsoleConnection, question: Question
+    ) -> AsyncGenerator[bytes, None]:
+        """The records that arrive from now on, as events, until the visitor leaves.
+
+        Each second has at most a hundred records; ``skipped`` says how many more there were."""
+        topic = question.path["topic"]
+        form = checked_format(question.text("format"))
+        wanted = read_filter(question)
+        async with (
+            self.place(),
+            connection.consumer(read_committed=question.flag("committed")) as consumer,
+        ):
+            admin = await connection.admin()
+            limits, _unread, _count = await limits_of(admin, topic, question.text("partition"))
+            ends = {TopicPartition(topic, one): end for one, (_first, end) in limits.items()}
+            consumer.assign(ends)
+            for where, end in ends.items():
+                consumer.seek(where, end)
+            clock = connection.environment.clock
+            yield event("ready", {"partitions": sorted(limits)})
+            second_ms, shown = clock.now_ms(), 0
+            skipped = 0
+            while not self.is_ending():
+                try:
+                    found = await consumer.poll_columns(POLL_MS)
+                except ClientError as error:
+                    yield event("failure", {"error": str(error)})
+                    return
+                if clock.now_ms() - second_ms >= POLL_MS:
+                    if skipped:
+                        yield event("skipped", {"records": skipped})
+                    second_ms, shown, skipped = clock.now_ms(), 0, 0
+                for where, columns in found:
+                    for record in columns.records():
+                        if not wanted.passes(record):
+                            continue
+                        if shown >= ROWS_PER_POLL:
+                            skipped += 1
+                            continue
+                        shown += 1
+                        yield event("record", record_row(where.partition, record, form))
+                if not found:
+                    # Tells the server when the visitor has left.
+                    yield b": no new records\n\n"
+
+
+async def download_lines(
+    connection: ConsoleConnection, question: Question
+) -> AsyncGenerator[bytes, None]:
+    """The records of a topic as lines of JSON: from the beginning, an offset or a time on."""
+    topic = question.path["topic"]
+    wanted = read_filter(question)
+    limit = question.number("limit", DOWNLOAD_RECORDS_MAX, 1, DOWNLOAD_RECORDS_MAX)
+    admin = await connection.admin()
+    limits, _unread, _count = await limits_of(admin, topic, question.text("partition"))
+    starts = read_places("at", question.text("at"))
+    if not starts and question.text("from") == "offset":
+        starts = dict.fromkeys(limits, question.number("offset", 0))
+    elif not starts and question.text("from") == "time":
+        wall_ms = connection.environment.clock.wall_ms()
+        starts = await starts_at_time(admin, topic, limits, question.needed("time"), wall_ms)
+    windows = forward(limits, starts)
+    # The first piece comes when all parameters have been understood.
+    yield b""
+    count = size_bytes = 0
+    batches = records_of(connection, topic, windows, committed=question.flag("committed"))
+    async with aclosing(batches) as found:
+        async for partition, records in found:
+            for record in records:
+                if not wanted.passes(record):
+                    continue
+                line = json.dumps(download_row(topic, partition, record), ensure_ascii=False)
+                content = line.encode("utf-8", "replace") + b"\n"
+                yield content
+                count += 1
+                size_bytes += len(content)
+                if count >= limit or size_bytes >= DOWNLOAD_BYTES_MAX:
+                    return
