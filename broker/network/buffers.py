@@ -156,9 +156,12 @@ class ReceiveBuffer:
         if view is None:
             view = self.view = self._borrow()
             self._limit = len(view)
-        # Room for nothing would read as 0 bytes, which means that the peer has finished.
-        assert self.end < self._limit
-        count = source.recv_into(view[self.end : self._limit])
+            # Nearly always: all of it is free, and need not be sliced.
+            count = source.recv_into(view)
+        else:
+            # Room for nothing would read as 0 bytes, which means that the peer has finished.
+            assert self.end < self._limit
+            count = source.recv_into(view[self.end : self._limit])
         self.end += count
         if self.end == SMALL_BYTES:
             self._wants_large = True

@@ -196,9 +196,14 @@ class AcceptedConnection:
         if self.blocked or self.is_scheduled:
             if intake.start == intake.end and not self.blocked & LANE:
                 intake.release()
+            return
+        if intake.start == intake.end:
+            # Nearly always: there are whole frames, and they are served.
+            intake.release()
         elif not intake.make_room(frame_bytes):
             self.blocked |= BUDGET
-        elif not self._is_reading:
+            return
+        if not self._is_reading:
             self._is_reading = True
             self._socket.on_readable(self._home.readiness(self))
 
@@ -322,7 +327,8 @@ class AcceptedConnection:
             self.blocked |= UNSENT
         elif self.blocked & UNSENT and self.unsent_bytes <= unsent_bytes_max // 2:
             self._unblock(UNSENT)
-        if not output:
+        # With no answer unsent, which is nearly always so, nothing waits in the output either.
+        if not self.unsent_bytes or not output:
             if self._is_writing:
                 self._is_writing = False
                 self._socket.on_writable(None)
