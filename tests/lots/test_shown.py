@@ -106,6 +106,17 @@ def test_a_test_that_is_in_the_tree_no_more_shows_nothing(tree: Path) -> None:
     assert verdict(tree, done("a")._replace(node_id="gone.py::test_a")) == "no test"
 
 
+def test_a_test_that_a_class_inherits_shows_its_row(tree: Path) -> None:
+    """The contract of the stores stands in a file that is no test; the classes run it."""
+    (tree / "tests").mkdir()
+    (tree / "tests" / "contract.py").write_text("class C:\n    def test_a(self): ...\n")
+    (tree / "tests" / "test_c.py").write_text("from tests.contract import C\nclass TestC(C): ...\n")
+    inherited = done("a")._replace(node_id="tests/test_c.py::TestC::test_a")
+
+    assert verdict(tree, inherited) == ""
+    assert verdict(tree, inherited._replace(node_id="tests/test_c.py::TestC::test_b")) == "no test"
+
+
 def test_the_record_belongs_to_one_run(tree: Path) -> None:
     """Results of an earlier run are not added to it."""
     ran(tree, done("a", PASSED, "NET-22"))
