@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.rooms import (
     api,
+    classic,
     client,
     controller,
     groups,
@@ -34,6 +35,7 @@ MUTANTS = (
     *strangers.MUTANTS,
     *wiring.MUTANTS,
     *client.MUTANTS,
+    *classic.MUTANTS,
     *spark.MUTANTS,
     *protocol.MUTANTS,
 )
