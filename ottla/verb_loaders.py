@@ -127,6 +127,18 @@ def cluster() -> Main:
     return main
 
 
+def broker_parser() -> MakeParser:
+    from ottla.client.cli.parsers.broker import parser
+
+    return parser
+
+
+def broker() -> Main:
+    from ottla.client.cli.cluster.broker import main
+
+    return main
+
+
 def features_parser() -> MakeParser:
     from ottla.client.cli.parsers.features import parser
 

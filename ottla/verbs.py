@@ -59,6 +59,9 @@ VERBS = {
     "cluster": Verb(
         loaders.cluster_parser, loaders.cluster, "show brokers, their health, disks and versions"
     ),
+    "broker": Verb(
+        loaders.broker_parser, loaders.broker, "drain a broker, show and change its log levels"
+    ),
     "features": Verb(
         loaders.features_parser, loaders.features, "show and change the feature levels of a cluster"
     ),

@@ -35,6 +35,9 @@ async def perform(arguments: argparse.Namespace) -> int:
     places = tuple(_place(text) for text in arguments.brokers)
     if len({place.node_id for place in places}) < len(places):
         raise UsageError("two brokers have the same id")
+    for address in arguments.bootstrap.split(","):
+        if not _has_port(address.strip()):
+            raise UsageError(f"--clients wants HOST:PORT[,HOST:PORT...], not {address.strip()!r}")
     plan = ClusterPlan(places, arguments.bootstrap, arguments.zookeeper)
     kept = directory / "passwords.properties"
     try:
@@ -58,6 +61,13 @@ async def perform(arguments: argparse.Namespace) -> int:
             await write_offline(settings, users, only_new=is_kept)
     _tell(arguments, directory, places)
     return 0
+
+
+def _has_port(address: str) -> bool:
+    """Whether it ends in a port; an IPv6 address without brackets ends in no port."""
+    host, _, number = address.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    return bool(host) and number.isdecimal() and (":" not in host or is_bracketed)
 
 
 def _place(text: str) -> BrokerPlace:

@@ -259,6 +259,15 @@ def main(arguments: argparse.Namespace) -> int:
         logging.getLogger("ottla.store.kazoo").setLevel(logging.ERROR)
     raise_descriptor_limit()
     serve_as_first(os.getpid())
+    if arguments.memory and arguments.secure and arguments.data_dir is None:
+        # Clients read the certificate and a password from files, which go with the broker.
+        with import_module("tempfile").TemporaryDirectory(prefix="ottla-secure-") as directory:
+            arguments.data_dir = directory
+            return _run(arguments)
+    return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ports = real_ports(memory=arguments.memory)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from ottla.client.cluster.routing import Router
 
+# Asked and changed at the broker whose id is the name.
+OF_ONE_BROKER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+
 
 class ConfigCalls:
     """The part of ``Admin`` that deals with settings."""
@@ -61,7 +64,7 @@ class ConfigCalls:
         """
         request = describe_request(resource, name, keys, with_documentation=with_documentation)
         api = DESCRIBE_DOCUMENTED if with_documentation else DESCRIBE_CONFIGS
-        if resource is ResourceType.BROKER and name:
+        if resource in OF_ONE_BROKER and name:
             response = await self._router.to_node(node_of(name), api, request)
             check_described(response)
         else:
@@ -89,7 +92,7 @@ class ConfigCalls:
             RequestRefused: A change is invalid.
         """
         request = alter_request(resource, name, changes, validate_only)
-        if resource is ResourceType.BROKER and name:
+        if resource in OF_ONE_BROKER and name:
             response = await self._router.to_node(node_of(name), INCREMENTAL_ALTER_CONFIGS, request)
             check_altered(response)
         else:
@@ -117,7 +120,7 @@ class ConfigCalls:
             RequestRefused: A setting is invalid.
         """
         request = replace_request(resource, name, values, validate_only)
-        if resource is ResourceType.BROKER and name:
+        if resource in OF_ONE_BROKER and name:
             response = await self._router.to_node(node_of(name), ALTER_CONFIGS, request)
             check_altered(response)
         else:

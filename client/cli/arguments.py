@@ -255,6 +255,13 @@ def seconds(text: str) -> int:
     return natural(text, INT32_MAX // 1000)
 
 
+def byte_rate(text: str) -> int:
+    """Read bytes per second, as ``1000``, ``500K`` or ``20M``. Raises ValueError."""
+    unit = {"K": 1024, "M": 1024**2, "G": 1024**3}.get(text[-1:].upper())
+    number = positive(text if unit is None else text[:-1], INT64_MAX // 1024**3)
+    return number * (unit or 1)
+
+
 def partition_number(text: str) -> int:
     """Read the number of a partition. Raises ValueError."""
     return natural(text, INT32_MAX)

@@ -170,7 +170,8 @@ def _one_of(choices: tuple[str, ...]) -> Check:
     def check(value: Value) -> None:
         for item in value if isinstance(value, tuple) else (value,):
             if item not in choices:
-                raise BadValue(f"legal values are {', '.join(choices)}")
+                words = ", ".join(choice or "'' (empty)" for choice in choices)
+                raise BadValue(f"legal values are {words}")
 
     return check
 

@@ -79,7 +79,9 @@ async def _add(
 ) -> int:
     rules = _rules(arguments, patterns, wanted)
     results = await admin.acls.create_acls(rules)
-    _show(arguments, [rule for rule, error in results.items() if error is None])
+    made = [rule for rule, error in results.items() if error is None]
+    if made:
+        _show(arguments, made)
     failed = {sentence(error): None for error in results.values() if error is not None}
     if failed:
         raise CommandError("; ".join(failed))
@@ -146,10 +148,13 @@ async def _explain(
     if not patterns:
         raise UsageError("name what is to be explained: --topic, --group, --cluster, ...")
     verdicts: list[tuple[AclPattern, AclVerdict]] = []
+    unruled: set[AclPattern] = set()
     for pattern in patterns:
         kind, name = pattern.resource_type, pattern.name
         rules = await admin.acls.describe_acls(AclFilter(kind, name, PatternType.MATCH))
         about = [rule for rule in rules if rule.pattern.covers(kind, name)]
+        if not about:
+            unruled.add(pattern)
         if arguments.principal is None:
             found = explain(about, kind, name)
             verdicts += [(pattern, one) for one in found if not wanted or one.operation in wanted]
@@ -158,36 +163,51 @@ async def _explain(
         verdicts += [
             (pattern, judge(about, caller, operation)) for operation in wanted or OPERATIONS[kind]
         ]
-    notes = await _notes(admin, arguments.principal)
+    principal: str | None = arguments.principal
+    supers, is_open = await _settings(admin)
+    is_refused = principal is not None and principal not in supers
+    status = int(
+        is_refused
+        and any(
+            not verdict.is_allowed and not (is_open and pattern in unruled)
+            for pattern, verdict in verdicts
+        )
+    )
     if arguments.format == "json":
         write(json_document([_verdict_document(*one) for one in verdicts]))
-        return 0
-    for note in notes:
+        return status
+    for note in _notes(principal, supers, is_open=is_open):
         write(f"{note}\n")
     if not verdicts:
         write("no rule is about it: only super users may use it\n")
     for pattern, verdict in verdicts:
         write(f"{_told(pattern, verdict)}\n")
-    return 0
+    return status
 
 
-async def _notes(admin: Admin, principal: str | None) -> list[str]:
-    """What the settings of a broker add to the rules, as far as the caller may see them."""
+async def _settings(admin: Admin) -> tuple[list[str], bool]:
+    """The super users, and whether all users may use what no rule is about, as far as the caller
+    may see these settings of a broker."""
     try:
         node_id = min(one.node_id for one in (await admin.describe_cluster()).brokers)
         entries = await admin.describe_configs(
             ResourceType.BROKER, str(node_id), ["super.users", _OPEN]
         )
     except ClientError:
-        return []
+        return [], False
     settings = {entry.name: entry.value or "" for entry in entries}
     supers = [one.strip() for one in settings.get("super.users", "").split(";") if one.strip()]
+    return supers, settings.get(_OPEN) == "true"
+
+
+def _notes(principal: str | None, supers: list[str], *, is_open: bool) -> list[str]:
+    """What the settings of a broker add to the rules."""
     notes = []
     if supers and principal is None:
         notes.append(f"super users may do everything: {', '.join(supers)}")
     if principal in supers:
         notes.append(f"{principal} is a super user and may do everything")
-    if settings.get(_OPEN) == "true":
+    if is_open:
         notes.append(f"{_OPEN} is true: all users may use what no rule is about")
     return notes
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.client.admin import Admin
 from ottla.client.administration.placements import spread
 from ottla.client.cli.arguments import INT32_MAX, natural, partition_number
+from ottla.client.cli.cluster.throttles import throttle, unthrottle
 from ottla.client.cli.output import json_document, write
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config
@@ -45,6 +46,8 @@ async def perform(arguments: argparse.Namespace) -> int:
             case "generate":
                 return await _generate(admin, arguments)
             case "execute":
+                if arguments.throttle is not None:
+                    await throttle(admin, plan, arguments.throttle)
                 return _report(arguments, await admin.placements.move(plan), "begun")
             case "cancel":
                 outcomes = await admin.placements.move(dict.fromkeys(plan))
@@ -121,7 +124,10 @@ async def _verify(admin: Admin, arguments: argparse.Namespace, plan: Plan) -> in
         )
     else:
         write("".join(f"{where}: {state}\n" for where, state in sorted(states.items())))
-    return 0 if all(state == "done" for state in states.values()) else 1
+    if any(state != "done" for state in states.values()):
+        return 1
+    await unthrottle(admin, (where.topic for where in plan))
+    return 0
 
 
 def _under_way(move: ReplicaMove) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.cli.admin_verbs import AdminVerbs, run_admin_verb
+from ottla.client.cli.cluster.brokers import size, sorted_out
 from ottla.client.cli.cluster.changes import changes_of
 from ottla.client.cli.cluster.describe import describe
 from ottla.client.cli.cluster.trim import trim
@@ -101,23 +103,68 @@ async def list_topics(admin: Admin, arguments: argparse.Namespace) -> int:
     views = [
         view for view in await admin.list_topics() if arguments.internal or not view.is_internal
     ]
+    if arguments.sizes:
+        return await list_with_sizes(admin, arguments, views)
+    if arguments.format == "json":
+        write(json_document([listed(view) for view in views]))
+        return 0
+    rows = [(view.name, view.partition_count, replica_count(view)) for view in views]
+    write(table(("TOPIC", "PARTITIONS", "REPLICAS"), rows))
+    return 0
+
+
+def listed(view: TopicView) -> dict[str, object]:
+    """A topic of the list as an object."""
+    return {
+        "topic": view.name,
+        "partitions": view.partition_count,
+        "replicas": replica_count(view),
+        "internal": view.is_internal,
+    }
+
+
+async def list_with_sizes(
+    admin: Admin, arguments: argparse.Namespace, views: Sequence[TopicView]
+) -> int:
+    """Write one line per topic with the bytes of one copy and of all replicas.
+
+    Raises CommandError, after the list, for brokers that did not answer."""
+    found, failures = sorted_out(await admin.brokers.log_dirs())
+    copies: dict[str, Counter[int]] = {}
+    totals: Counter[str] = Counter()
+    for replica in (one for dirs in found.values() for each in dirs for one in each.replicas):
+        topic, index = replica.partition
+        totals[topic] += replica.size_bytes
+        sizes = copies.setdefault(topic, Counter())
+        sizes[index] = max(sizes[index], replica.size_bytes)
+    size_of = {view.name: copies.get(view.name, Counter()).total() for view in views}
     if arguments.format == "json":
         write(
             json_document(
                 [
                     {
-                        "topic": view.name,
-                        "partitions": view.partition_count,
-                        "replicas": replica_count(view),
-                        "internal": view.is_internal,
+                        **listed(view),
+                        "size_bytes": size_of[view.name],
+                        "replicas_bytes": totals[view.name],
                     }
                     for view in views
                 ]
             )
         )
-        return 0
-    rows = [(view.name, view.partition_count, replica_count(view)) for view in views]
-    write(table(("TOPIC", "PARTITIONS", "REPLICAS"), rows))
+    else:
+        rows = [
+            (
+                view.name,
+                view.partition_count,
+                replica_count(view),
+                size(size_of[view.name]),
+                size(totals[view.name]),
+            )
+            for view in sorted(views, key=lambda view: -totals[view.name])
+        ]
+        write(table(("TOPIC", "PARTITIONS", "REPLICAS", "SIZE", "ON-DISKS"), rows))
+    if failures:
+        raise CommandError("; ".join(failures))
     return 0
 
 

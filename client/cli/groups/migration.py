@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from ottla.client.classic.migration import ZooKeeperGroup, compared
 from ottla.client.classic.reaching import open_zookeeper
+from ottla.client.cli.groups.coordinator_lack import with_reason
 from ottla.client.cli.groups.group_moves import HOW_TO_FREE
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import CommandError, sentence
 from ottla.client.records.committed import Committed
 from ottla.coordinator.store.store import StoreError
 from ottla.protocol.errors import ErrorCode
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     import argparse
@@ -42,6 +44,8 @@ async def migrate(admin: Admin, arguments: argparse.Namespace) -> int:
         found = await _compared(admin, group, arguments.group)
     except StoreError as error:
         raise CommandError(f"ZooKeeper: {error}") from error
+    except ClientError as error:
+        raise await with_reason(admin, error) from error
     finally:
         await session.close()
     if not found:

@@ -49,7 +49,11 @@ def parser() -> Parser:
     _add_caller(remove)
     _add_operation(remove, "only rules about these, with commas")
     remove.add_argument("--dry-run", action="store_true", help="only show what would be removed")
-    explain = verb("explain", "show who may do what, and by which rule", "--topic orders")
+    explain = verb(
+        "explain",
+        "show who may do what, and by which rule; with --principal status 1 if it may not",
+        "--topic orders",
+    )
     _add_resources(explain, has_prefix=False)
     _add_caller(explain)
     _add_operation(explain, "only these, with commas")

@@ -11,6 +11,7 @@ from ottla.client.cli.arguments import (
     node_ids,
     one_line_parser,
 )
+from ottla.client.cli.parsers.broker import add_throttle_option
 
 
 def reassign_parser() -> Parser:
@@ -34,12 +35,17 @@ def reassign_parser() -> Parser:
     )
     for name, purpose in (
         ("execute", "begin the moves of a plan"),
-        ("verify", "show which moves of a plan are complete; status 1 while one is not"),
+        (
+            "verify",
+            "show which moves of a plan are complete, status 1 while one is not; then remove their "
+            "throttle",
+        ),
         ("cancel", "cancel the moves of a plan"),
     ):
-        verb(name, purpose, "plan.json").add_argument(
-            "plan", metavar="FILE", help="the plan; - for standard input"
-        )
+        inner = verb(name, purpose, "plan.json")
+        inner.add_argument("plan", metavar="FILE", help="the plan; - for standard input")
+        if name == "execute":
+            add_throttle_option(inner)
     return made
 
 

@@ -33,6 +33,12 @@ def parser() -> Parser:
     _add_create(verb)
     listing = verb("list", "list the topics", "--internal")
     listing.add_argument("-i", "--internal", action="store_true", help="also internal topics")
+    listing.add_argument(
+        "-s",
+        "--sizes",
+        action="store_true",
+        help="also the bytes of one copy of each topic, and of all its replicas",
+    )
     described = verb("describe", "show partitions, offsets and settings of topics", "orders")
     described.add_argument("topics", metavar="TOPIC", nargs="+")
     _add_changes(verb)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 import subprocess
@@ -231,3 +232,26 @@ def test_other_users_of_the_machine_cannot_read_what_a_broker_with_users_writes(
     found = [path for path in (audit, *data.rglob("*")) if path.exists()]
     assert len(found) > 3
     assert not [path for path in found if stat.S_IMODE(path.stat().st_mode) & 0o007]
+
+
+def test_a_secure_broker_in_memory_leaves_no_file(tmp_path: Path) -> None:
+    """Its key and passwords are in a directory that only their owner can enter, until its end."""
+    broker = subprocess.Popen(
+        [sys.executable, "-m", "ottla", "start", "--secure", "--memory", "--port", "0"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert broker.stdout is not None
+    broker.stdout.readline()
+    (made,) = tmp_path.iterdir()
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    settings = made / "secure" / "client.properties"
+    listed = ottla("topics", "list", "--command-config", str(settings))
+    broker.terminate()
+    broker.communicate(timeout=TIMEOUT_S)
+
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ottla.broker.security.certificates import is_good_for
 from ottla.client.settings.config import ClientConfig
 from ottla.coordinator.configs.broker_configs import parse_broker_config
@@ -106,3 +108,13 @@ def test_mistakes_are_said_before_a_file_is_written(tmp_path: Path) -> None:
         done = create(place, *words)
         assert (done.returncode, place.exists()) == (2, False), done.stderr
         assert sentence in done.stderr
+
+
+@pytest.mark.parametrize("address", ["a", "a:", "a:x", "::1", "kafka1:9093,b"])
+def test_an_address_of_clients_has_a_port(tmp_path: Path, address: str) -> None:
+    """No default fits: a client of such a file would ask for TLS at the port for plaintext."""
+    done = create(tmp_path / "made", *BROKERS, "--clients", address)
+
+    assert done.returncode == 2
+    assert "HOST:PORT" in done.stderr or "is no broker address" in done.stderr
+    assert not (tmp_path / "made").exists()

@@ -174,6 +174,15 @@ async def test_a_plaintext_client_of_an_encrypted_listener_hears_what_to_set(
             with pytest.raises(AuthenticationFailed, match="it speaks TLS on this port"):
                 async with admin(running, {}) as client:
                     await client.list_topics()
+        login: dict[str, object] = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "a",
+            "sasl.password": "b",
+        }
+        with pytest.raises(AuthenticationFailed, match=r"set security\.protocol to SASL_SSL"):
+            async with admin(running, login) as client:
+                await client.list_topics()
         reader, writer = await asyncio.open_connection(*running.broker.address)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         await reader.read()

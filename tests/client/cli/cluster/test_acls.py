@@ -72,6 +72,11 @@ def test_rules_are_added_shown_explained_and_removed(brokers: str, ottla: Ottla)
     why = ("--principal", "User:eve", "--operation", "read", "-b", brokers)
     refused = ottla("acls", "explain", "--topic", "orders", *why)
     assert refused.output == b"User:eve may not Read topic orders (no rule allows it)\n"
+    assert refused.status == 1
+    allowed = ottla(*("acls", "explain", "--topic", "orders", "--principal", "User:app"), *why[2:])
+    assert allowed.status == 0
+    root = ottla(*("acls", "explain", "--topic", "orders", "--principal", "User:root"), *why[2:])
+    assert (root.status, b"is a super user" in root.output) == (0, True)
 
     removed = ottla("acls", "remove", "--principal", "User:app", "-b", brokers)
     assert len(removed.output.splitlines()) == 6
@@ -104,6 +109,16 @@ def test_a_mistake_is_said_in_one_sentence(
     assert ended.status == status
     assert is_one_sentence(ended.errors)
     assert part in ended.errors
+
+
+def test_a_cluster_without_an_authorizer_refuses_rules(broker: str, ottla: Ottla) -> None:
+    """The refusal alone: "no rules" before it sounds like a result."""
+    words = ("--allow", "User:a", "--operation", "read", "--topic", "t", "-b", broker)
+
+    ended = ottla("acls", "add", *words)
+
+    assert (ended.status, ended.output) == (1, b"")
+    assert is_one_sentence(ended.errors)
 
 
 def test_a_rule_is_seen_by_other_clients_and_goes_again(brokers: str) -> None:
