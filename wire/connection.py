@@ -31,6 +31,7 @@ from ottla.wire.frames import FrameReader, FrameTooLarge
 from ottla.wire.one_way import UnansweredSends
 from ottla.wire.receive_buffer import AnswerBuffer
 from ottla.wire.requests import InFlight, InFlightRequest, encode_request, has_tags
+from ottla.wire.security import not_plaintext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,10 +45,6 @@ Response = TypeVar("Response")
 
 # The first half of the length that a TLS alert or handshake looks like.
 TLS_BEGINS = (0x1503, 0x1603)
-NOT_PLAINTEXT = (
-    "it speaks TLS on this port: set security.protocol to {} (and ssl.truststore.location to a "
-    "PEM file with the authority of its certificate), or use the port of a {} listener"
-)
 
 LOGIN_KEYS = frozenset({17, 36})
 
@@ -299,16 +296,10 @@ class Connection:
                 if isinstance(error, FrameTooLarge) and self.versions:
                     self._fail_oldest(error)
                 elif isinstance(error, FrameTooLarge) and error.size_bytes >> 16 in TLS_BEGINS:
-                    self.was_refused, reason = True, self._not_plaintext()
+                    self.was_refused, reason = True, not_plaintext(self._config.security)
                 self._end(reason, None)
             if self.closed or count < len(window):
                 return
-
-    def _not_plaintext(self) -> str:
-        """What a client without TLS has to set; one that logs in keeps its login."""
-        if self._config.security.sasl is not None:
-            return NOT_PLAINTEXT.format("SASL_SSL", "SASL_PLAINTEXT")
-        return NOT_PLAINTEXT.format("SSL, or SASL_SSL if it wants a login", "PLAINTEXT")
 
     def _on_answer(self, frame: memoryview) -> None:
         """Raises RemoteProtocolError, and then the request has failed, too."""

@@ -20,3 +20,14 @@ class ConnectionSecurity:
 
 
 PLAINTEXT = ConnectionSecurity()
+
+
+def not_plaintext(security: ConnectionSecurity) -> str:
+    """What a client without TLS has to set, whose broker uses it; one that logs in still does."""
+    is_login = security.sasl is not None
+    wanted = "SASL_SSL" if is_login else "SSL, or SASL_SSL if it wants a login"
+    return (
+        f"it speaks TLS on this port: set security.protocol to {wanted} (and "
+        "ssl.truststore.location to a PEM file with the authority of its certificate), or use the "
+        f"port of a {'SASL_PLAINTEXT' if is_login else 'PLAINTEXT'} listener"
+    )

@@ -91,8 +91,8 @@ client.console: client client.administration client.cluster client.fetching clie
 client.cli: client client.console client.fetching client.mirror client.process client.settings wire
 client.cli.cluster: client client.administration client.cli client.cluster client.fetching
     client.settings wire
-client.cli.groups: client client.classic client.cli client.fetching client.group client.records
-    client.settings coordinator.store wire
+client.cli.groups: client client.classic client.cli client.cluster client.fetching client.group
+    client.records client.settings coordinator.store wire
 client.cli.parsers: client.cli
 client.cli.transactions: client client.administration client.cli client.fetching client.process
     client.settings wire
