@@ -161,8 +161,15 @@ class AclRule(NamedTuple):
         return (
             self.principal in (principal, ANY_USER)
             and self.is_about(operation)
-            and matches_host(self.host, host)
+            and self._covers_host(host)
         )
+
+    def _covers_host(self, host: str) -> bool:
+        """A DENY whose host cannot be read denies from every host: a typing error in the metadata
+        store must not let in the client that the rule was written against."""
+        if matches_host(self.host, host):
+            return True
+        return self.permission is Permission.DENY and not is_readable_host(self.host)
 
     def is_about(self, operation: Operation) -> bool:
         """Whether the rule allows, or denies, that operation."""
@@ -218,6 +225,11 @@ def matches_host(wanted: str, host: str) -> bool:
         address = _address(host)
         return network is not None and address is not None and address in network
     return plain_host(wanted) == host
+
+
+def is_readable_host(host: str) -> bool:
+    """Whether that is what the host of a rule may be: an address, a network, or ``*``."""
+    return host == WILDCARD or _address(host) is not None or network_of(host) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -105,13 +105,14 @@ def metered(
 ) -> ReplySlot:
     """The reply, behind a meter if the client has quotas and the request is subject to them."""
     limits = quotas.limits_of(context.principal, context.client_id)
-    if limits is None or _is_between_brokers(context, request):
+    if limits is None or (_is_between_brokers(context, request) and quotas.trusts(context)):
         return reply
     return MeteredReply(reply, context, limits, size_bytes, quotas.now_ms)
 
 
 def _is_between_brokers(context: RequestContext, request: Any) -> bool:
-    """Whether a broker sends the request as a broker. The handlers refuse clients that say so."""
+    """Whether the request says that a broker sends it. The handlers refuse clients that say so, but
+    a refusal takes time, too: it counts unless the sender may act as a broker."""
     if context.api_key in _BETWEEN_BROKERS:
         return True
     if context.api_key == ApiKey.FETCH and context.api_version >= _REPLICA_STATE_VERSION:

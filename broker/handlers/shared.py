@@ -59,13 +59,35 @@ def is_from_broker(services: Services, context: RequestContext, node_id: int) ->
 def may_act_for_cluster(services: Services, context: RequestContext) -> bool:
     """Whether a request came by the listener of brokers, or one that counts as such for a time
     (``ottla.inter.broker.listeners``), and its sender may act for the cluster."""
-    config, listener = services.config, context.listener
-    is_of_brokers = (
-        listener == config.inter_broker_listener_name or listener in config.inter_broker_listeners
-    )
-    return is_of_brokers and services.authorizer.is_allowed(
+    return _is_of_brokers(services, context) and services.authorizer.is_allowed(
         context, Operation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
     )
+
+
+def seems_broker(services: Services, context: RequestContext) -> bool:
+    """The same, where a refusal is no event of its own."""
+    return _is_of_brokers(services, context) and services.authorizer.may_see(
+        context, Operation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
+    )
+
+
+def _is_of_brokers(services: Services, context: RequestContext) -> bool:
+    config, listener = services.config, context.listener
+    return (
+        listener == config.inter_broker_listener_name or listener in config.inter_broker_listeners
+    )
+
+
+def is_principal_of_any(services: Services, context: RequestContext) -> bool:
+    """Whether the sender may be one of the brokers that are registered."""
+    templates, principal = services.config.broker_principals, context.principal
+    if not templates:
+        return True
+    brokers = services.metadata.image.brokers
+    if any(may_speak_as(templates, principal, node_id) for node_id in brokers):
+        return True
+    _tell_once(principal, -1, templates)
+    return False
 
 
 def is_principal_of(services: Services, context: RequestContext, node_id: int) -> bool:
@@ -80,9 +102,9 @@ def is_principal_of(services: Services, context: RequestContext, node_id: int) -
 @lru_cache(maxsize=256)
 def _tell_once(principal: str, node_id: int, templates: str) -> None:
     logger.warning(
-        "%s spoke as broker %d and was refused: ottla.broker.principals is %s",
+        "%s spoke as %s and was refused: ottla.broker.principals is %s",
         principal,
-        node_id,
+        f"broker {node_id}" if node_id >= 0 else "a broker",
         templates,
     )
 

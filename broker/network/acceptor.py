@@ -1,6 +1,7 @@
 """The acceptor: accepts connections on all listeners and hands them out, and does nothing else.
 
-Limits refuse or postpone clients; exempt listeners (between brokers) are never held up by them.
+Limits refuse or postpone clients; exempt listeners (between brokers) are never held up by them, and
+have wide limits of their own.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Acceptor:
         self._processors = processors
         self._next = 0
         self._doors: dict[str, _Door] = {}
-        self._count_by_host: Counter[str] = Counter()
+        # By whether the listener is exempt, and address.
+        self._count_by_host: Counter[tuple[bool, str]] = Counter()
         self._count_by_listener: Counter[str] = Counter()
         self._is_started = False
         self._pause_timer: Timer | None = None
@@ -107,14 +109,13 @@ class Acceptor:
     def on_closed(self, listener_name: str, host: str) -> None:
         """A connection that was handed out has gone."""
         self._count_by_listener[listener_name] -= 1
-        if self._doors[listener_name].entrance.spec.is_exempt:
-            self._open_doors()
-            return
-        host = plain_host(host)
-        self.limited_count -= 1
-        self._count_by_host[host] -= 1
-        if not self._count_by_host[host]:
-            del self._count_by_host[host]
+        is_exempt = self._doors[listener_name].entrance.spec.is_exempt
+        key = is_exempt, plain_host(host)
+        self.limited_count -= not is_exempt
+        self._count_by_host[key] -= 1
+        if not self._count_by_host[key]:
+            del self._count_by_host[key]
+        assert self.limited_count >= 0, "each connection is counted once and closed once"
         self._open_doors()
 
     def _open_doors(self) -> None:
@@ -175,19 +176,21 @@ class Acceptor:
             self._assign(socket, door.entrance)
 
     def _assign(self, socket: Socket, entrance: ListenerParts) -> None:
-        if not entrance.spec.is_exempt:
-            host = plain_host(socket.peer.host)
-            if self._count_by_host[host] >= self._limits.of_ip(host):
-                self.refused_count += 1
-                socket.close()
-                return
+        is_exempt = entrance.spec.is_exempt
+        host = plain_host(socket.peer.host)
+        per_ip_max = self._limits.exempt_per_ip_max if is_exempt else self._limits.of_ip(host)
+        if self._count_by_host[is_exempt, host] >= per_ip_max:
+            self.refused_count += 1
+            socket.close()
+            return
+        if not is_exempt:
             now_ms = self._connection_parts.clock.now_ms()
             wait_ms = self._rates.ip_wait_ms(host, self.ip_rate(host), now_ms)
             if wait_ms > 0:
                 self._refuse_later(socket, wait_ms)
                 return
             self.limited_count += 1
-            self._count_by_host[host] += 1
+        self._count_by_host[is_exempt, host] += 1
         self.accepted_count += 1
         self._count_by_listener[entrance.spec.name] += 1
         processor = self._processors[self._next]

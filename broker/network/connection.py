@@ -83,6 +83,7 @@ class AcceptedConnection:
         "_socket",
         "_transport",
         "_unmute_timer",
+        "accepted_ms",
         "age",
         "blocked",
         "client_host",
@@ -105,8 +106,11 @@ class AcceptedConnection:
         connection_parts: ConnectionParts,
         home: ConnectionHost,
         name: str,
+        accepted_ms: float,
     ) -> None:
         self.connection_id = name
+        # Before its handshake, if it has one: a login and the handshake share one time limit.
+        self.accepted_ms = accepted_ms
         self.listener = entrance.spec.name
         self.client_host = socket.peer.host
         self.principal = entrance.spec.principal

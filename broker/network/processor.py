@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import AcceptedConnection
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,15 @@ logger = logging.getLogger("ottla.network")
 SWEEPS_PER_IDLE_LIMIT = 8
 SWEEP_MS_MIN = 10.0
 SWEEP_MS_MAX = 5_000.0
+
+
+class _NewConnection(NamedTuple):
+    """``principal`` is empty before a TLS handshake. ``accepted_ms`` is of before it, too."""
+
+    socket: Socket
+    entrance: ListenerParts
+    principal: str
+    accepted_ms: float
 
 
 class Processor:
@@ -52,7 +62,7 @@ class Processor:
         self.strangers = handshakes.strangers
         self._loop = asyncio.get_running_loop()
         # With the principal of those whose handshake is over.
-        self._new_connections: deque[tuple[Socket, ListenerParts, str]] = deque()
+        self._new_connections: deque[_NewConnection] = deque()
         self._answered: list[AcceptedConnection] = []
         self._scheduled: list[AcceptedConnection] = []
         # Inside an event the answers are looked at when it ends; outside of one a callback is
@@ -91,7 +101,8 @@ class Processor:
 
     def assign(self, socket: Socket, entrance: ListenerParts) -> None:
         """Take a connection that the acceptor has accepted."""
-        self._new_connections.append((socket, entrance, ""))
+        now_ms = self._connection_parts.clock.now_ms()
+        self._new_connections.append(_NewConnection(socket, entrance, "", now_ms))
         self._wake()
 
     def respond(self, connection: AcceptedConnection) -> None:
@@ -129,9 +140,9 @@ class Processor:
         """Start no more requests; each connection closes when its answers have left."""
         self._is_stopping = True
         while self._new_connections:
-            socket, entrance, _ = self._new_connections.popleft()
-            socket.close()
-            self._on_closed(entrance.spec.name, socket.peer.host)
+            new = self._new_connections.popleft()
+            new.socket.close()
+            self._on_closed(new.entrance.spec.name, new.socket.peer.host)
         for connection in list(self.connections):
             connection.end(reason)
 
@@ -193,15 +204,16 @@ class Processor:
 
     def _configure_new_connections(self) -> None:
         while self._new_connections:
-            socket, entrance, principal = self._new_connections.popleft()
+            socket, entrance, principal, accepted_ms = self._new_connections.popleft()
             if entrance.spec.tls is not None and not principal:
-                self._handshakes.begin(socket, entrance, partial(self._secured, socket, entrance))
+                on_end = partial(self._secured, socket, entrance, accepted_ms)
+                self._handshakes.begin(socket, entrance, on_end)
                 continue
             self.accepted_count += 1
             name = f"{socket.local}-{socket.peer}-{self.name}.{self.accepted_count}"
             try:
                 connection = AcceptedConnection(
-                    socket, entrance, self._connection_parts, self, name
+                    socket, entrance, self._connection_parts, self, name, accepted_ms
                 )
             except Exception:
                 # Whatever a transport may trip over, its descriptor must not leak (N-15).
@@ -215,11 +227,17 @@ class Processor:
             self._step(connection, connection.serve)
 
     def _secured(
-        self, accepted: Socket, entrance: ListenerParts, secure: TlsSocket | None, principal: str
+        self,
+        accepted: Socket,
+        entrance: ListenerParts,
+        accepted_ms: float,
+        secure: TlsSocket | None,
+        principal: str,
     ) -> None:
         """A handshake has ended."""
         if secure is not None and not self._is_stopping:
-            self._new_connections.append((secure, entrance, principal))
+            new = _NewConnection(secure, entrance, principal, accepted_ms)
+            self._new_connections.append(new)
             self._wake()
             return
         if secure is not None:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.controller.names import find_name_fault
 from ottla.coordinator.metadata.changes import FULL_UPDATE
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import NoNode, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from ottla.broker.metadata.config_watch import ConfigWatch
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.coordinator.metadata.image import MetadataImage
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.messages.leader_and_isr import LeaderAndIsrTopicState
     from ottla.protocol.messages.update_metadata import UpdateMetadataTopicState
 
@@ -56,6 +60,13 @@ class ControlChannel(Protocol):
         """Connect to the broker. Raises as above."""
 
 
+class ControllerClaim(NamedTuple):
+    """Who sends a request of the controller, by its own words."""
+
+    node_id: int
+    epoch: int
+
+
 class ControlReceiver:
     """Owned by the server. ``broker_epoch`` is set when the broker has registered."""
 
@@ -76,6 +87,33 @@ class ControlReceiver:
         # Whatever is meant for this registration or an earlier one comes too late.
         self._ended_epoch = -1
         self._is_over = False
+        # The controller that the metadata store has confirmed last.
+        self._confirmed: ControllerClaim | None = None
+
+    async def confirm(self, claim: ControllerClaim, session: Callable[[], MetadataSession]) -> bool:
+        """Whether the sender of a request is the controller, by the metadata store.
+
+        The store is asked once for each controller epoch. An earlier epoch than the confirmed one
+        is left to the fence behind. Raises KafkaError if the store cannot be asked: the controller
+        must send the request again."""
+        known = self._confirmed
+        if known is not None and (claim == known or claim.epoch < known.epoch):
+            return True
+        try:
+            store = session()
+            # The server of the store that this broker is connected to may lag behind.
+            await store.sync()
+            number = paths.parse_number((await store.get(paths.CONTROLLER_EPOCH)).data)
+            holder = paths.parse_controller((await store.get(paths.CONTROLLER)).data)
+        except NoNode:
+            return False
+        except StoreError as error:
+            text = f"the metadata store does not say who the controller is: {error}"
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from error
+        if (holder, number) != claim:
+            return False
+        self._confirmed = claim
+        return True
 
     def on_session(self) -> None:
         """A new session with the store has begun: the registration in the last one is over.

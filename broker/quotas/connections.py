@@ -1,7 +1,8 @@
 """How many connections there may be, and how fast new ones may come (KIP-402, KIP-612).
 
 Limits are those of the whole broker, of each listener and of each address. A listener between
-brokers is exempt from those of the whole broker: clients must not keep brokers apart. Pure.
+brokers is exempt from those of the whole broker: clients must not keep brokers apart. It has fixed
+limits of its own, so that a stranger who reaches it cannot use up the broker's files. Pure.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 UNLIMITED = 2**31 - 1
+# Of a listener between brokers, unless ``listener.name.<name>.max.connections`` is set. Each other
+# broker has about ten connections to it, and all brokers of a test may have one address.
+BROKERS_MAX = 4_096
+BROKERS_PER_IP_MAX = 1_024
 # A rate of 0 lets next to nothing in.
 _RATE_MIN = 0.001
 # Above that number, addresses that have used nothing of their rate are forgotten.
@@ -35,6 +40,8 @@ class ConnectionLimits:
     rate: int = UNLIMITED  # max.connection.creation.rate, per second
     listener_max: Mapping[str, int] = field(default_factory=dict)
     listener_rate: Mapping[str, int] = field(default_factory=dict)
+    # Of one address at a listener between brokers.
+    exempt_per_ip_max: int = BROKERS_PER_IP_MAX
 
     def of_ip(self, host: str) -> int:
         """How many connections that address may have at once."""

@@ -17,7 +17,7 @@ from ottla.broker.quotas.table import QuotaTable
 from ottla.coordinator.store.entities import QUOTED_TYPES, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.quotas.client_limits import SharedBucket
@@ -36,6 +36,8 @@ class Quotas:
         self.table = QuotaTable()
         self._buckets = ClientBuckets(self.table, self._windows)
         self.is_active = False
+        # Whether a sender may act as a broker, whose requests are exempt.
+        self.trusts: Callable[[RequestContext], bool] = lambda _context: True
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         """Take in quotas that were set, changed or removed."""

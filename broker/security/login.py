@@ -50,6 +50,10 @@ class LoginConnection(ClientPeer, Protocol):
     """The connection, as its login knows it."""
 
     @property
+    def accepted_ms(self) -> float:
+        """When the broker accepted it, before a TLS handshake, by its monotonic clock."""
+
+    @property
     def waits_for_us(self) -> bool: ...
 
     def enter(self, entrance: Any) -> None:

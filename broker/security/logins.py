@@ -30,6 +30,8 @@ logger = logging.getLogger("ottla.security")
 
 # While the broker itself keeps a connection waiting, its time to log in does not end.
 PATIENCE_MS = 1_000.0
+# On the listener of brokers an address may have that many times as many unfinished logins.
+BROKERS_PER_IP = 4
 
 
 class Session(NamedTuple):
@@ -55,6 +57,12 @@ class Logins:
         self._config = config
         self._pending = PendingLogins(
             config.authentication_max_connections, config.authentication_max_connections_per_ip
+        )
+        # Clients that do not log in must not keep brokers out of a listener of their own, so its
+        # connections are counted apart. One address may be that of several brokers.
+        self._pending_brokers = PendingLogins(
+            config.authentication_max_connections,
+            config.authentication_max_connections_per_ip * BROKERS_PER_IP,
         )
         self._sessions: dict[Any, Session] = {}
         self._timers: dict[Any, Timer] = {}
@@ -82,7 +90,7 @@ class Logins:
     @property
     def pending_count(self) -> int:
         """Connections that have not authenticated yet."""
-        return len(self._pending)
+        return len(self._pending) + len(self._pending_brokers)
 
     def session_of(self, connection: object) -> Session | None:
         """The session of an authenticated connection; None on listeners without SASL."""
@@ -93,17 +101,20 @@ class Logins:
     def begin(
         self, connection: LoginConnection, listener: ListenerLogins, *, is_exempt: bool
     ) -> None:
-        """A new connection has to log in, within a limit of time that reading does not extend."""
+        """A new connection has to log in, within a limit of time that began when it was accepted:
+        neither its TLS handshake nor its reading extends it."""
         connection.on_close(lambda: self._forget(connection))
-        if not is_exempt:
-            oldest: Any = self._pending.add(connection)
-            if oldest is not None:
-                listener.told(oldest, "too many connections log in at one time")
-                oldest.close("too many connections log in at one time")
-                self._forget(oldest)
+        pending = self._pending_brokers if is_exempt else self._pending
+        oldest: Any = pending.add(connection)
+        if oldest is not None:
+            listener.told(oldest, "too many connections log in at one time")
+            oldest.close("too many connections log in at one time")
+            self._forget(oldest)
+        spent_ms = self.ports.clock.now_ms() - connection.accepted_ms
+        assert spent_ms >= 0, "the clock is monotonic"
         self._set_timer(
             connection,
-            self._config.authentication_timeout_ms,
+            max(0.0, self._config.authentication_timeout_ms - spent_ms),
             lambda: self._on_late(connection, listener),
         )
 
@@ -123,6 +134,7 @@ class Logins:
     ) -> None:
         """The connection is authenticated, for that long or, with 0, without an end."""
         self._pending.remove(connection)
+        self._pending_brokers.remove(connection)
         self._cancel_timer(connection)
         connection.principal = f"User:{authenticated.user}"
         self._sessions[connection] = Session(login, authenticated)
@@ -151,6 +163,7 @@ class Logins:
 
     def _forget(self, connection: Any) -> None:
         self._pending.remove(connection)
+        self._pending_brokers.remove(connection)
         self._cancel_timer(connection)
         self._sessions.pop(connection, None)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
-from ottla.broker.quotas.connections import UNLIMITED, ConnectionLimits
+from ottla.broker.quotas.connections import BROKERS_MAX, UNLIMITED, ConnectionLimits
 from ottla.coordinator.configs.broker_configs import connection_overrides
 from ottla.coordinator.configs.definitions import BadValue
 from ottla.coordinator.store.paths import EndpointPayload
@@ -53,14 +53,24 @@ def connection_limits(config: BrokerConfig, sources: ConfigSources) -> Connectio
         names = [endpoint.listener for endpoint in config.listeners]
         return {name: number(f"listener.name.{name.lower()}.{setting}") for name in names}
 
+    listener_max = by_listener("max.connections")
+    exempt = exempt_listener(config)
+    if listener_max.get(exempt) == UNLIMITED:
+        listener_max[exempt] = BROKERS_MAX
     return ConnectionLimits(
         total_max=number("max.connections"),
         per_ip_max=number("max.connections.per.ip"),
         per_ip_overrides=_overrides(sources, config.max_connections_per_ip_overrides),
         rate=number(_RATE),
-        listener_max=by_listener("max.connections"),
+        listener_max=listener_max,
         listener_rate=by_listener(_RATE),
     )
+
+
+def exempt_listener(config: BrokerConfig) -> str:
+    """The listener of brokers where they have one of their own, which a storm of clients must not
+    use up; the empty text for none."""
+    return config.inter_broker_listener_name if len(config.listeners) > 1 else ""
 
 
 def _overrides(sources: ConfigSources, static: Mapping[str, int]) -> Mapping[str, int]:
@@ -81,8 +91,7 @@ def listener_specs(
         backlog=config.socket_listen_backlog_size,
     )
     transport = PlaintextTransport if config.fetch_zero_copy else BufferedTransport
-    # A storm of clients must not keep brokers apart, where brokers have a listener of their own.
-    exempt = config.inter_broker_listener_name if len(config.listeners) > 1 else ""
+    exempt = exempt_listener(config)
     return [
         ListenerSpec(
             endpoint.listener,

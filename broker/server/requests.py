@@ -5,6 +5,7 @@ These parts need the session's ``Lifecycle`` and so exist only since the broker 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.administration.cluster_admin import ClusterAdmin
@@ -14,6 +15,7 @@ from ottla.broker.api.dispatch import Dispatcher
 from ottla.broker.api.table import TABLE, advertised_apis
 from ottla.broker.coordinating.internal_topics import InternalTopics
 from ottla.broker.handlers.services import Services
+from ottla.broker.handlers.shared import seems_broker
 from ottla.broker.metadata.settings import BROKERS
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.partitions.reads import Reads
@@ -70,6 +72,7 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
     )
     network.handshakes.on_login = parts.audit.authenticated
     network.limit_ips(services.quotas.connection_rate)
+    services.quotas.trusts = partial(seems_broker, services)
     shared.metadata.subscribe(_limits_follower(network, config, parts.settings))
     shutdown = ControlledShutdown(config, parts.peers, shared.metadata, admin.partitions, clock)
     return RequestParts(dispatcher, network, shutdown, services.quotas)

@@ -120,3 +120,15 @@ def test_words_are_spelled_as_in_kafkas_znodes() -> None:
         assert parse_word(AclResourceType, text) is AclResourceType.TRANSACTIONAL_ID
     for text in ("", "unknown", "sing"):
         assert parse_word(Operation, text) is None
+
+
+@pytest.mark.parametrize("host", ["10.1.0.0/99", "10.1.0.0/", "client.example", "10.1..0"])
+def test_a_rule_whose_host_cannot_be_read_denies_everywhere_and_allows_nowhere(host: str) -> None:
+    """A typing error in the metadata store must not let in whom the rule was to keep out."""
+    about = "User:me", "192.0.2.1", Operation.READ
+
+    assert _rule(permission=Permission.DENY)._replace(host=host).concerns(*about)
+    assert not _rule(permission=Permission.ALLOW)._replace(host=host).concerns(*about)
+    denied = _rule(permission=Permission.DENY)
+    assert not denied._replace(host="10.1.0.0/16").concerns(*about)
+    assert not denied._replace(host="192.0.2.2").concerns(*about)

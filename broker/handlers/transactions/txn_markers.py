@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.handlers.shared import is_principal_of_any
 from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.write_txn_markers import (
@@ -29,12 +30,20 @@ def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> DeferredAnswer[WriteTxnMarkersResponse] | WriteTxnMarkersResponse:
     """Answered when every in-sync replica has the markers, or that is not known in time."""
-    cluster = AclResourceType.CLUSTER, CLUSTER_NAME
-    if services.authorizer.may_see(
-        context, Operation.ALTER, *cluster
-    ) or services.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, *cluster):
+    if _may_end_transactions(services, context):
         return services.marker_writer.write(request)
     return _refused(request)
+
+
+def _may_end_transactions(services: Services, context: RequestContext) -> bool:
+    """Operators may by Alter. Brokers may by ClusterAction and, where their principals are bound to
+    their ids, only while a broker of that principal is registered: the request names no broker."""
+    authorizer, cluster = services.authorizer, (AclResourceType.CLUSTER, CLUSTER_NAME)
+    if authorizer.may_see(context, Operation.ALTER, *cluster):
+        return True
+    return authorizer.is_allowed(
+        context, Operation.CLUSTER_ACTION, *cluster
+    ) and is_principal_of_any(services, context)
 
 
 def _refused(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.api.metering import MeteredReply
+from ottla.broker.api.metering import MeteredReply, metered
 from ottla.broker.engine.context import RequestContext
 from ottla.broker.quotas.client_limits import ClientBuckets, ClientLimits, Windows
+from ottla.broker.quotas.quotas import Quotas
 from ottla.broker.quotas.table import PRODUCE, REQUEST, QuotaTable
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
 from ottla.protocol.messages.produce import ProduceResponse
+from tests.broker.support.node import HandClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,3 +118,16 @@ def test_a_produce_without_an_answer_holds_the_connection() -> None:
     reply.skip()
 
     assert peer.mutes[-1] == 2_500
+
+
+def test_a_client_that_says_it_is_a_broker_is_charged() -> None:
+    """Its request is refused, but refusing takes the broker's time, too."""
+    quotas = Quotas(HandClock())
+    quotas.table.put("users", "u", {REQUEST: "1"})
+    fetch = FetchRequest(replica_id=3)
+    asked = context(Peer(), ApiKey.FETCH)
+    reply = Reply()
+
+    assert metered(quotas, asked, fetch, 10, reply) is reply
+    quotas.trusts = lambda _context: False
+    assert isinstance(metered(quotas, asked, fetch, 10, reply), MeteredReply)

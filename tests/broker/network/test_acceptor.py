@@ -184,6 +184,27 @@ async def test_a_full_listener_leaves_the_others_alone() -> None:
 
 
 @on_both_loops
+async def test_an_address_is_limited_at_the_listener_of_brokers_too() -> None:
+    """It is exempt from max.connections.per.ip, but a stranger there must not take all files."""
+    specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
+    settings = NetworkSettings(limits=ConnectionLimits(per_ip_max=1, exempt_per_ip_max=2))
+    async with Site(settings, specs) as site:
+        brokers = [await site.connect("BROKERS") for _ in range(3)]
+        clients = [await site.connect("CLIENTS") for _ in range(2)]
+
+        assert await brokers[2].is_closed()
+        assert await clients[1].is_closed()
+        for one in (*brokers[:2], clients[0]):
+            one.send(b"echo:in")
+            assert await one.answer() == b"echo in"
+        brokers[0].close()
+        await site.until(lambda: site.server.connection_count == 2)
+        again = await site.connect("BROKERS")
+        again.send(b"echo:in")
+        assert await again.answer() == b"echo in"
+
+
+@on_both_loops
 async def test_connections_that_come_too_fast_wait_to_be_accepted() -> None:
     """max.connection.creation.rate (KIP-612): nothing is refused, and brokers are exempt."""
     specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]

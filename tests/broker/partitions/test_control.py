@@ -10,15 +10,20 @@ import pytest
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.metadata.config_watch import ConfigWatch
 from ottla.broker.metadata.metadata import MetadataCache
-from ottla.broker.partitions.control import ControlReceiver
+from ottla.broker.partitions.control import ControllerClaim, ControlReceiver
+from ottla.coordinator.store import paths
+from ottla.coordinator.store.store import ANY_VERSION
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 from tests.broker.support.node import HandClock, Replicas, quiet
+from tests.coordinator.store.support import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ottla.coordinator.store.store import MetadataSession
 
 
 def receiver_for(replicas: Replicas) -> ControlReceiver:
@@ -112,3 +117,44 @@ async def test_a_broker_that_stops_ends_what_is_under_way_and_takes_nothing_on()
     with pytest.raises(KafkaError):
         await after
     assert [one.controller_epoch for one in replicas.requests] == [1]
+
+
+async def _elected(session: MetadataSession, claim: ControllerClaim) -> None:
+    """Make the store name that controller."""
+    if await session.exists(paths.CONTROLLER) is not None:
+        await session.delete(paths.CONTROLLER)
+    await session.create(paths.CONTROLLER, paths.build_controller(claim.node_id, 0), ephemeral=True)
+    await session.set(paths.CONTROLLER_EPOCH, paths.build_number(claim.epoch), ANY_VERSION)
+
+
+async def test_only_the_controller_of_the_metadata_store_is_confirmed() -> None:
+    """The holder of a broker's login may claim any id and any epoch."""
+    session = await (await open_store()).connect()
+    await session.create(paths.CONTROLLER_EPOCH, paths.build_number(0))
+    receiver = receiver_for(Replicas())
+
+    async def is_confirmed(node_id: int, epoch: int) -> bool:
+        return await receiver.confirm(ControllerClaim(node_id, epoch), lambda: session)
+
+    assert not await is_confirmed(1, 1)
+    await _elected(session, ControllerClaim(1, 5))
+    claims = [(1, 5), (1, 6), (2, 5), (2, 6)]
+    assert [await is_confirmed(*claim) for claim in claims] == [True, False, False, False]
+    # Behind the confirmed epoch the fence refuses.
+    assert await is_confirmed(2, 4)
+    await _elected(session, ControllerClaim(2, 6))
+    assert [await is_confirmed(*claim) for claim in claims] == [True, False, False, True]
+
+
+async def test_the_store_is_asked_once_for_each_controller_and_its_silence_confirms_none() -> None:
+    """A controller repeats a request whose connection was closed."""
+    session = await (await open_store()).connect()
+    await session.create(paths.CONTROLLER_EPOCH, paths.build_number(0))
+    await _elected(session, ControllerClaim(1, 1))
+    receiver, first = receiver_for(Replicas()), ControllerClaim(1, 1)
+    assert await receiver.confirm(first, lambda: session)
+    await session.close()
+
+    assert await receiver.confirm(first, lambda: session)
+    with pytest.raises(KafkaError, match="does not say who the controller is"):
+        await receiver.confirm(ControllerClaim(1, 2), lambda: session)

@@ -128,6 +128,10 @@ async def test_neither_a_broker_nor_a_super_user_speaks_as_the_controller(
     connection = await _connected(cluster, f"broker-{image.controller_id}")
     answer = await connection.send(CONTROL, request)
     assert answer.error_code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    # With the controller's own login: a later epoch would shut out the real controller.
+    request.controller_epoch += 1
+    answer = await connection.send(CONTROL, request)
+    assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
     connection.close()
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.broker.quotas.connections import BROKERS_MAX, UNLIMITED
 from ottla.broker.security.listener_tls import BrokerTls
 from ottla.broker.server.in_process import BrokersInProcess
-from ottla.broker.server.listening import listener_specs
+from ottla.broker.server.listening import connection_limits, listener_specs
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealOffload, RealProcess
 from ottla.coordinator.configs.broker_configs import parse_broker_config
@@ -222,6 +223,19 @@ def test_the_listener_of_brokers_is_exempt_from_limits_where_it_is_their_own() -
 
     assert {spec.name: spec.is_exempt for spec in both} == {"INSIDE": True, "OUTSIDE": False}
     assert [spec.is_exempt for spec in single] == [False]
+
+
+def test_the_listener_of_brokers_has_a_wide_limit_unless_one_is_set() -> None:
+    """A stranger who reaches it must not use up the files of the broker."""
+
+    def limit(settings: dict[str, str], listener: str) -> int:
+        config = parse_broker_config(settings).config
+        return connection_limits(config, config.sources).of_listener(listener)
+
+    assert limit(TWO, "INSIDE") == BROKERS_MAX
+    assert limit(TWO, "OUTSIDE") == UNLIMITED
+    assert limit({**TWO, "listener.name.inside.max.connections": "7"}, "INSIDE") == 7
+    assert limit({}, "PLAINTEXT") == UNLIMITED
 
 
 @pytest.mark.requirement("NET-01")
