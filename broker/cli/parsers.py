@@ -17,6 +17,7 @@ from ottla.client.cli.arguments import (
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
+DEFAULT_CONSOLE_PORT = 8080
 DEFAULT_DATA_DIR = "ottla-data"
 # Not the same: what one broker wrote and what several did cannot be mixed.
 DEFAULT_CLUSTER_DIR = "ottla-cluster"
@@ -45,6 +46,15 @@ def start_parser() -> Parser:
         metavar="PORT",
         type=checked(port),
         help="port to serve /metrics, /healthz and /readyz on, 0 for a free one (default: none)",
+    )
+    made.add_argument(
+        "--console",
+        metavar="PORT",
+        nargs="?",
+        type=checked(port),
+        const=DEFAULT_CONSOLE_PORT,
+        help="also serve web pages that show the cluster, on 127.0.0.1 and this port (default "
+        f"{DEFAULT_CONSOLE_PORT}; 0 for a free one): see 'ottla console'",
     )
     _add_setting_options(made)
     made.add_argument(

@@ -8,6 +8,7 @@ could not start or had to give up, 2 for a command line that cannot be understoo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -18,6 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.cli import secure
+from ottla.broker.cli.optional_parts import console_check, console_run
 from ottla.broker.cli.parsers import (
     DEFAULT_CLUSTER_DIR,
     DEFAULT_DATA_DIR,
@@ -130,6 +132,8 @@ def _place(arguments: argparse.Namespace, settings: dict[str, str]) -> None:
 def make_server(arguments: argparse.Namespace, ports: Ports) -> Server:
     """The broker or brokers to run; warnings are logged, errors raise ConfigError."""
     settings = gather_settings(arguments)
+    if arguments.console is not None:
+        console_check()(settings, arguments.secure)
     users = [_first_user(text) for text in arguments.add_scram]
     if arguments.secure:
         settings, files = secure.make_secure(settings)
@@ -204,13 +208,17 @@ async def serve(
     return 1 if broker.has_failed else 0
 
 
-def announce(arguments: argparse.Namespace, address: Address) -> None:
-    """Say that the broker serves; before that, how clients log in. Raises OSError."""
+def announce(arguments: argparse.Namespace, stack: contextlib.ExitStack, address: Address) -> None:
+    """Say that the broker serves; before that, how clients log in. Starts the console, which the
+    stack ends. Raises OSError."""
     if arguments.secure:
         _settings, files = secure.make_secure(gather_settings(arguments))
         sys.stderr.write(f"ottla: {secure.announce(files, address)}\n")
     sys.stdout.write(f"ottla: ready at {address}\n")
     sys.stdout.flush()
+    if arguments.console is not None:
+        settings = gather_settings(arguments) if arguments.secure else {}
+        stack.enter_context(console_run()(settings, address, arguments.console))
     tell_systemd("READY=1", os.environ)
 
 
@@ -271,9 +279,9 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             ports = real_ports(memory=arguments.memory)
-            return runner.run(
-                serve(ports, partial(make_server, arguments), partial(announce, arguments))
-            )
+            with contextlib.ExitStack() as stack:
+                on_ready = partial(announce, arguments, stack)
+                return runner.run(serve(ports, partial(make_server, arguments), on_ready))
     except (ConfigError, CannotStart) as error:
         sys.stderr.write(f"ottla: {in_options(arguments, str(error))}\n")
         return 1

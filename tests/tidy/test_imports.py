@@ -231,6 +231,7 @@ def test_shells_reach_the_world_through_the_seams_only() -> None:
 LOADERS = {
     "ottla.broker.api.handlers",
     "ottla.broker.api.old_handlers",
+    "ottla.broker.cli.optional_parts",
     "ottla.broker.coordinating.groups",
     "ottla.broker.coordinating.transactions",
     "ottla.broker.log.recovery.old_segments",

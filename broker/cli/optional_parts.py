@@ -1,0 +1,23 @@
+"""Loads the parts of ``ottla start`` that only some options need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from ottla.protocol.ports import Address
+
+
+def console_check() -> Callable[[Mapping[str, str], bool], None]:
+    from ottla.broker.cli.console_process import check_console
+
+    return check_console
+
+
+def console_run() -> Callable[[Mapping[str, str], Address, int], AbstractContextManager[None]]:
+    from ottla.broker.cli.console_process import run_console
+
+    return run_console
