@@ -56,6 +56,12 @@ class Service:
         return command
 
     @property
+    def profiles(self) -> list[str]:
+        """Those that it is a part of; a service without one always runs."""
+        profiles: list[str] = self.written.get("profiles", [])
+        return profiles
+
+    @property
     def depends_on(self) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = self.written.get("depends_on", {})
         return found
@@ -87,10 +93,14 @@ class Composition:
             for name, written in self.written["services"].items()
         }
         # What runs when it is asked for, and then ends, is no part of the cluster.
-        self.jobs = {name: one for name, one in every.items() if "profiles" in one.written}
+        self.jobs = {name: one for name, one in every.items() if one.profiles == ["spark"]}
+        # What looks at the cluster when it is asked for, and runs on.
+        self.watchers = {
+            name: one for name, one in every.items() if "observability" in one.profiles
+        }
         self.first_jobs = {name: one for name, one in every.items() if one.is_first_job}
-        ending = {*self.jobs, *self.first_jobs}
-        self.services = {name: one for name, one in every.items() if name not in ending}
+        others = {*self.jobs, *self.first_jobs, *self.watchers}
+        self.services = {name: one for name, one in every.items() if name not in others}
 
     @property
     def brokers(self) -> list[Service]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from ottla.coordinator.configs.broker_configs import (
 )
 from tests.compose.composition import (
     COMPOSE_FILE,
+    IMAGE,
+    ROOT,
     Composition,
     Service,
     exec_form,
@@ -59,16 +62,17 @@ def test_there_are_three_brokers_and_a_zookeeper() -> None:
 
 def test_services_wait_for_services_that_exist_and_can_be_healthy() -> None:
     """A condition on a service without a check never comes true."""
-    for service in (*FILE.services.values(), *FILE.jobs.values()):
+    running = {**FILE.services, **FILE.watchers}
+    for service in (*running.values(), *FILE.jobs.values()):
         for name, condition in service.depends_on.items():
-            assert name in FILE.services
+            assert name in running
             assert condition["condition"] == "service_healthy"
-            assert "healthcheck" in FILE.services[name].written
+            assert "healthcheck" in running[name].written
 
 
 def test_every_service_has_a_check_with_limits() -> None:
     """A check that hangs says nothing, and a container without one is always called well."""
-    for service in FILE.services.values():
+    for service in (*FILE.services.values(), *FILE.watchers.values()):
         check = service.written["healthcheck"]
         assert check["test"][0] == "CMD"
         assert {"interval", "timeout", "retries", "start_period"} <= check.keys()
@@ -76,7 +80,8 @@ def test_every_service_has_a_check_with_limits() -> None:
 
 def test_ports_of_the_machine_are_taken_once_and_for_this_machine_alone() -> None:
     """Two services cannot share one, and no user is asked for a password."""
-    published = [port for service in FILE.services.values() for port in service.published]
+    every = (*FILE.services.values(), *FILE.watchers.values())
+    published = [port for service in every for port in service.published]
 
     assert len({port.host_port for port in published}) == len(published)
     assert {port.host for port in published} == {"127.0.0.1"}
@@ -176,15 +181,20 @@ def test_the_three_differ_in_nothing_but_who_they_are(broker: Service) -> None:
 
 def test_all_volumes_are_used() -> None:
     """A volume without a mount is the trace of a slip in a name."""
-    every = (*FILE.services.values(), *FILE.jobs.values())
+    every = (*FILE.services.values(), *FILE.jobs.values(), *FILE.watchers.values())
     mounted = {volume for one in every for volume in one.mounts.values()}
+    of_the_tree = {volume for volume in mounted if volume.startswith("./")}
 
-    assert mounted == set(FILE.written["volumes"])
+    assert mounted - of_the_tree == set(FILE.written["volumes"])
+    assert all((ROOT / path).is_dir() for path in of_the_tree)
 
 
 def test_images_of_others_are_pinned() -> None:
     """The same file brings up the same cluster next year."""
+    images = [one.written["image"] for one in (*FILE.services.values(), *FILE.watchers.values())]
+
     assert FILE.services["zookeeper"].written["image"].startswith("zookeeper:3.9.")
+    assert all(image == IMAGE or re.search(r":v?\d+\.\d+\.\d+$", image) for image in images)
 
 
 def test_spark_runs_when_it_is_asked_for_and_finds_the_brokers() -> None:
