@@ -75,6 +75,17 @@ def cluster_families(
         yield gauge("kafka_brokers", "Live brokers of the cluster.", len(image.brokers))
         yield Family(
             GAUGE,
+            "kafka_broker_info",
+            "1 for each live broker, with its id and its first address.",
+            ("id", "address"),
+            (
+                ((str(one.node_id), f"{one.endpoints[0].host}:{one.endpoints[0].port}"), 1)
+                for one in image.brokers.values()
+                if one.endpoints
+            ),
+        )
+        yield Family(
+            GAUGE,
             "kafka_topic_partitions",
             "Partitions of the topic.",
             ("topic",),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.metrics.exposition import COUNTER, GAUGE, HISTOGRAM, Family, counter, gauge
-from ottla.protocol.apis import API
+from ottla.protocol.apis import API, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,6 +85,12 @@ def request_families(dispatcher: Dispatcher) -> Iterator[Family]:
             for key, version, count in dispatcher.counts_by_version
         ],
     )
+    for key, name in ((ApiKey.PRODUCE, "produce"), (ApiKey.FETCH, "fetch")):
+        yield counter(
+            f"kafka_server_brokertopicmetrics_total{name}requests_total",
+            f"Well-formed {name} requests, of all topics.",
+            sum(count for one, _, count in dispatcher.counts_by_version if one == key),
+        )
     yield Family(
         HISTOGRAM,
         "kafka_network_requestmetrics_totaltimems",
