@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from ottla.client.console.asked import BadRequest, Question
 from ottla.client.console.browsing import find_record
+from ottla.client.console.change_routes import change_routes
 from ottla.client.console.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
 from ottla.client.console.forms import form_of
 from ottla.client.console.guards import HEADERS, is_own_host
@@ -75,6 +76,8 @@ class Console:
         for spec in PAGES:
             routes.append(Route(spec.path, self._endpoint(spec, as_json=False)))
             routes.append(Route(f"/api{spec.path}", self._endpoint(spec, as_json=True)))
+        # Behind the pages: where a path shows and changes, each has its own method.
+        routes += change_routes(self)
         handlers = {NOT_FOUND: self._not_found}
         self.application = guarded(
             Starlette(routes=routes, exception_handlers=handlers), options.hosts
@@ -83,6 +86,15 @@ class Console:
     def ends_when(self, is_ending: Callable[[], bool]) -> None:
         """End the live tails once this is true, within about a second."""
         self._tails.is_ending = is_ending
+
+    @property
+    def allows_changes(self) -> bool:
+        """Whether visitors may change things."""
+        return self._options.allow_changes
+
+    def failure(self, request: Request, error: Exception) -> Response:
+        """The page that says why a request failed."""
+        return self._pages.failure(error, self.visit_of(request), as_json=False)
 
     def visit_of(self, request: Request) -> Visit | None:
         """The visit of the request's cookie."""
@@ -107,7 +119,7 @@ class Console:
                 return self._pages.failure(error, visit, as_json=as_json)
             if as_json:
                 return self._pages.json(document)
-            return self._page(spec.template, document, visit)
+            return self.page(spec.template, document, visit)
 
         return answer
 
@@ -128,7 +140,7 @@ class Console:
             lines = download_lines(self.connection_of(request), question)
             first = await anext(lines)
         except EXPECTED as error:
-            return self._pages.failure(error, self.visit_of(request), as_json=False)
+            return self.failure(request, error)
         name = f"{question.path['topic']}.jsonl"
         return StreamingResponse(
             going_on(first, lines), headers=as_file(name), media_type="application/x-ndjson"
@@ -144,12 +156,12 @@ class Console:
                 raise BadRequest("part is key or value")
             record = await find_record(self.connection_of(request), topic, partition, offset)
         except EXPECTED as error:
-            return self._pages.failure(error, self.visit_of(request), as_json=False)
+            return self.failure(request, error)
         content = record.key if part == "key" else record.value
         headers = as_file(f"{topic}-{partition}-{offset}-{part}.bin")
         return Response(content or b"", headers=headers, media_type="application/octet-stream")
 
-    def _page(
+    def page(
         self, template: str, document: dict[str, object], visit: Visit | None, status: int = 200
     ) -> Response:
         """A page; where it may have forms, with a visit for their token."""
@@ -190,7 +202,7 @@ class Console:
             "sentence": None,
         }
         if request.method != "POST":
-            return self._page("login.html", document, visit)
+            return self.page("login.html", document, visit)
         try:
             fields = await form_of(request, visit)
             assert visit is not None
@@ -202,7 +214,7 @@ class Console:
             )
         except (*EXPECTED, ValueError) as error:
             document["sentence"] = str(error)
-            return self._page("login.html", document, visit, UNAUTHORIZED)
+            return self.page("login.html", document, visit, UNAUTHORIZED)
         answer = RedirectResponse(own_path(fields.get("next", "")), SEE_OTHER)
         set_cookie(answer, visit)
         return answer

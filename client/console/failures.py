@@ -49,7 +49,7 @@ def status_of(error: Exception) -> int:
     """The status of HTTP for an error."""
     if isinstance(error, Refused):
         return error.status
-    if isinstance(error, BadRequest):
+    if isinstance(error, ValueError):
         return BAD_REQUEST
     if isinstance(error, AuthenticationFailed):
         return UNAUTHORIZED
