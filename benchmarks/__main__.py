@@ -21,6 +21,7 @@ from benchmarks.cluster import CLUSTER_MEASUREMENTS
 from benchmarks.clusters_in_tests import TEST_CLUSTER_MEASUREMENTS
 from benchmarks.codec import CODEC_MEASUREMENTS
 from benchmarks.compare import COMPARISONS
+from benchmarks.conversions import CONVERSION_MEASUREMENTS
 from benchmarks.groups import GROUP_MEASUREMENTS
 from benchmarks.harness import use_bytecode_cache
 from benchmarks.measurements import MEASUREMENTS
@@ -83,6 +84,7 @@ def main(names: list[str]) -> int:
         **TLS_MEASUREMENTS,
         **CODEC_MEASUREMENTS,
         **VALIDATION_MEASUREMENTS,
+        **CONVERSION_MEASUREMENTS,
         **AUTHORIZATION_MEASUREMENTS,
         **SCALE_MEASUREMENTS,
         **SPARK_MEASUREMENTS,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.__main__ import run
 from benchmarks.harness import use_bytecode_cache
+from benchmarks.lateness import Lateness, percentile
 from ottla.broker.cli.start import loop_factory, real_ports
 from ottla.broker.server.broker import Broker
 from ottla.broker.system.worker_process import RealWorker
@@ -35,42 +36,6 @@ MEBIBYTE = 1 << 20
 VALUE_BYTES = 1000
 RECORDS_PER_BATCH = 64
 KEYS = 20_000
-SAMPLE_S = 0.001
-
-
-class Lateness:
-    """How much later than asked for the loop calls back, in milliseconds."""
-
-    def __init__(self) -> None:
-        self.samples: list[float] = []
-        # CPU time of this whole process between two measurements: its own part in the delay, on a
-        # machine that others use as well.
-        self.own: list[float] = []
-        self._used = time.process_time()
-        self._loop = asyncio.get_running_loop()
-        self._is_over = False
-        self._due = 0.0
-
-    def start(self) -> None:
-        # The loop's own clock may count whole milliseconds.
-        self._due = time.perf_counter() + SAMPLE_S
-        self._loop.call_later(SAMPLE_S, self._tick)
-
-    def _tick(self) -> None:
-        self.samples.append(1000 * (time.perf_counter() - self._due))
-        used = time.process_time()
-        self.own.append(1000 * (used - self._used))
-        self._used = used
-        if not self._is_over:
-            self.start()
-
-    def stop(self) -> None:
-        self._is_over = True
-
-
-def percentile(samples: list[float], share: float) -> float:
-    ordered = sorted(samples)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def fill(one: PartitionRuntime, size_bytes: int) -> None:

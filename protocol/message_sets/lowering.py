@@ -8,6 +8,7 @@ consumer reads it. The work comes in short steps, so that it need not stop other
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -18,7 +19,7 @@ from ottla.protocol.records.batch import RecordBatch
 from ottla.protocol.records.codec import decode_records
 from ottla.protocol.records.compression import OUTPUT_BYTES_MAX, Codec
 from ottla.protocol.records.old_messages import read_entry
-from ottla.protocol.records.record import record_view
+from ottla.protocol.records.record import read_records, record_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,18 +29,22 @@ if TYPE_CHECKING:
 
 # A step ends after as many messages, or one wrapper: about a millisecond.
 _STEP_MESSAGES = 256
+# Records of a batch that are decoded without a break: less than a millisecond.
+DECODED_AT_ONCE_MAX = 4_096
 
 
 class LoweringPlan(NamedTuple):
     """What is to become of stored records.
 
     ``max_bytes`` bounds the output. ``may_cut``: the last message may be cut off there, as
-    consumers before Fetch 3 expect; without it the first message is whole however large it is."""
+    consumers before Fetch 3 expect; without it the first message is whole however large it is.
+    No message begins behind ``enough_bytes``."""
 
     magic: int
     from_offset: int
     max_bytes: int
     may_cut: bool
+    enough_bytes: int = 2**31 - 1
 
 
 class Lowered(NamedTuple):
@@ -105,6 +110,8 @@ class Lowering:
             self.data += one.data
             self.record_count += one.record_count
             self.next_offset = one.next_offset
+            if len(self.data) >= plan.enough_bytes:
+                return False
         return len(self.data) < plan.max_bytes
 
 
@@ -126,24 +133,50 @@ def lowered(entry: LogEntry, magic: int, from_offset: int) -> Iterator[Lowered |
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 10 of the fetch request"
         )
-    records = _records(entry)
-    form = form_of(magic, Codec.NONE, timestamp_type)
     if codec is not Codec.NONE:
-        if records:
-            content = bytearray()
-            for start in range(0, len(records), _STEP_MESSAGES):
-                part = records[start : start + _STEP_MESSAGES]
-                content += wrapped(form, part, records[0].offset)
-                yield None
-            data = enclosed(magic, records, content, (codec, timestamp_type))
-            yield Lowered(data, records[-1].offset + 1, len(records))
+        yield from _wrapped(entry, magic)
         return
-    for offset, timestamp, key, value, _headers in records:
-        if offset >= from_offset:
-            yield Lowered(message(form, offset, timestamp, key, value), offset + 1, 1)
+    form = form_of(magic, Codec.NONE, timestamp_type)
+    for part in _parts(entry):
+        if part[-1].offset < from_offset:
+            # What is passed over is work, too.
+            yield None
+            continue
+        for offset, timestamp, key, value, _headers in part:
+            if offset >= from_offset:
+                yield Lowered(message(form, offset, timestamp, key, value), offset + 1, 1)
 
 
-def _records(entry: LogEntry) -> list[Record]:
-    if isinstance(entry, RecordBatch):
-        return decode_records(entry, record_view(entry, OUTPUT_BYTES_MAX))
-    return list(read_entry(entry))
+def _wrapped(entry: LogEntry, magic: int) -> Iterator[Lowered | None]:
+    """A compressed entry as one wrapper, made part by part; nothing for one without records."""
+    form = form_of(magic, Codec.NONE, entry.timestamp_type)
+    content = bytearray()
+    base_offset = last_offset = latest = -1
+    record_count = 0
+    for part in _parts(entry):
+        if not record_count:
+            base_offset, latest = part[0].offset, part[0].timestamp
+        content += wrapped(form, part, base_offset)
+        last_offset, record_count = part[-1].offset, record_count + len(part)
+        latest = max(latest, *(one.timestamp for one in part))
+        yield None
+    if record_count:
+        kind = entry.codec, entry.timestamp_type
+        data = enclosed(magic, (last_offset, latest), content, kind)
+        yield Lowered(data, last_offset + 1, record_count)
+
+
+def _parts(entry: LogEntry) -> Iterator[list[Record]]:
+    """The records of an entry, as many at once as a step takes.
+
+    What decodes a whole batch at once is faster and lets no other thread run meanwhile: only where
+    that does not take long."""
+    records: Iterator[Record]
+    if not isinstance(entry, RecordBatch):
+        records = iter(read_entry(entry))
+    elif entry.record_count > DECODED_AT_ONCE_MAX:
+        records = read_records(entry, OUTPUT_BYTES_MAX)
+    else:
+        records = iter(decode_records(entry, record_view(entry, OUTPUT_BYTES_MAX)))
+    while part := list(islice(records, _STEP_MESSAGES)):
+        yield part

@@ -63,7 +63,9 @@ def wrapper(
     these formats have none. Raises KafkaError(UNSUPPORTED_COMPRESSION_TYPE)."""
     inner = form_of(magic, Codec.NONE, timestamp_type)
     base_offset = records[0].offset
-    return enclosed(magic, records, wrapped(inner, records, base_offset), (codec, timestamp_type))
+    content = wrapped(inner, records, base_offset)
+    end = records[-1].offset, max(one.timestamp for one in records)
+    return enclosed(magic, end, content, (codec, timestamp_type))
 
 
 def wrapped(form: Form, records: Sequence[Record], base_offset: int) -> bytes:
@@ -76,14 +78,14 @@ def wrapped(form: Form, records: Sequence[Record], base_offset: int) -> bytes:
 
 def enclosed(
     magic: int,
-    records: Sequence[Record],
+    end: tuple[int, int],
     content: Buffer,
     kind: tuple[Codec, TimestampType],
 ) -> bytes:
-    """The wrapper of records, given what they are in it."""
+    """The wrapper of records, given what they are in it. ``end``: the offset of the last record
+    and the largest timestamp."""
     codec, timestamp_type = kind
     value = compress(codec, content)
     if magic == 0 and codec is Codec.LZ4:
         value = with_old_header_checksum(value)
-    latest = max(one.timestamp for one in records)
-    return message(form_of(magic, codec, timestamp_type), records[-1].offset, latest, None, value)
+    return message(form_of(magic, codec, timestamp_type), *end, None, value)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.handlers.data import fetch
-from ottla.broker.partitions.conversions import ANSWER_BYTES_MAX
+from ottla.broker.partitions.conversions import ANSWER_ENOUGH_BYTES
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_sets.lowering import Lowering, LoweringPlan
 from ottla.protocol.messages.fetch import FetchResponse
@@ -81,20 +81,24 @@ class _OldFetch:
         start = self._context.correlation_id % len(parts) if parts else 0
         if self._context.api_version >= _LIMIT_VERSION:
             start = 0
-        left_bytes = min(ANSWER_BYTES_MAX, max(0, self._request.max_bytes))
+        left_bytes, enough_bytes = max(0, self._request.max_bytes), ANSWER_ENOUGH_BYTES
         async with conversions.turns:
             for topic, part in (*parts[start:], *parts[:start]):
-                has_passed |= await self._lower(topic, part, left_bytes)
+                has_passed |= await self._lower(topic, part, (left_bytes, enough_bytes))
                 size_bytes = len(part.records or b"")
                 left_bytes = max(0, left_bytes - size_bytes)
+                enough_bytes = max(0, enough_bytes - size_bytes)
                 has_content |= size_bytes > 0 or part.error_code != ErrorCode.NONE
         if has_passed and not has_content:
             # There were only markers of transactions: wait for what comes behind them.
             return self.read()
         return response
 
-    async def _lower(self, topic: str, part: PartitionData, left_bytes: int) -> bool:
-        """Convert a partition's records; whether there were markers only, which are passed."""
+    async def _lower(self, topic: str, part: PartitionData, room: tuple[int, int]) -> bool:
+        """Convert a partition's records; whether there were markers only, which are passed.
+
+        ``room``: how many bytes there may be, and how many are enough."""
+        left_bytes, enough_bytes = room
         services, place = self._services, (topic, part.partition_index)
         region, part.records = part.records, b""
         partition = services.partitions.find(*place)
@@ -103,7 +107,7 @@ class _OldFetch:
         if not partition.settings.lowers_formats:
             _fail(part, ErrorCode.UNSUPPORTED_VERSION)
             return False
-        if not isinstance(region, FileRegion) or not left_bytes:
+        if not isinstance(region, FileRegion) or not left_bytes or not enough_bytes:
             return False
         version, wanted = self._context.api_version, self._wanted[place]
         plan = LoweringPlan(
@@ -111,6 +115,7 @@ class _OldFetch:
             from_offset=wanted.fetch_offset,
             max_bytes=min(self._limits[place], left_bytes),
             may_cut=version < _LIMIT_VERSION,
+            enough_bytes=enough_bytes,
         )
         file, start = region.file, region.position
         lowering = Lowering(
@@ -124,7 +129,7 @@ class _OldFetch:
         if lowering.failure is not None:
             _fail(part, lowering.failure.code)
             return False
-        part.records = bytes(lowering.data)
+        part.records = lowering.data
         partition.traffic.lowered_count += lowering.record_count
         if part.records or lowering.next_offset <= wanted.fetch_offset:
             return False

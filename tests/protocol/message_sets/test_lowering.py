@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.message_sets.lowering import Lowering, LoweringPlan
+from ottla.protocol.message_sets.lowering import DECODED_AT_ONCE_MAX, Lowering, LoweringPlan
 from ottla.protocol.message_sets.pieces import CHUNK_BYTES
 from ottla.protocol.records.batch import TimestampType
 from ottla.protocol.records.builder import BatchOptions, encode_batch
@@ -187,3 +187,50 @@ def test_damage_is_a_failure_and_no_endless_loop(cut: int) -> None:
 
     assert lowering.failure is not None
     assert lowering.failure.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def _many(count: int, codec: Codec) -> bytes:
+    entries = [(FIRST_TIMESTAMP + n % 7, None, b"%d" % n, ()) for n in range(count)]
+    return encode_batch(entries, BatchOptions(base_offset=100, codec=codec))
+
+
+@both
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_batch_of_many_records_is_decoded_part_by_part(magic: int, codec: Codec) -> None:
+    """What decodes it at once lets no other thread run for as long as that takes."""
+    count = DECODED_AT_ONCE_MAX + 1
+    lowering = _run(_many(count, codec), magic=magic, from_offset=100 + count - 1)
+    found = [(one.offset, one.value) for one in read_any(lowering.data)]
+
+    wanted = [(100 + n, b"%d" % n) for n in range(count)]
+    assert found == (wanted if codec else wanted[-1:])
+    (entry,) = iterate_entries(lowering.data)
+    latest = FIRST_TIMESTAMP + (6 if codec else (count - 1) % 7)
+    assert isinstance(entry, OldMessage)
+    assert entry.timestamp == (latest if magic else -1)
+
+
+@both
+def test_no_step_passes_over_more_than_its_part_of_a_batch(magic: int) -> None:
+    """A consumer may begin at the last record of a large batch."""
+    count = DECODED_AT_ONCE_MAX + 1
+    data = _many(count, Codec.NONE)
+    plan = LoweringPlan(magic, 100 + count - 1, 1 << 20, may_cut=True)
+    lowering = Lowering(lambda position, size: data[position : position + size], len(data), plan)
+    steps = 1
+    while lowering.step():
+        steps += 1
+
+    assert steps > count // 256
+
+
+@both
+def test_no_message_begins_behind_what_is_enough(magic: int) -> None:
+    """The message that reaches beyond it is whole; only the consumer's own limit cuts one."""
+    whole = _run(_batch(), magic=magic)
+    first_bytes = next(iter(iterate_entries(whole.data))).size_bytes
+    one = _run(_batch(), magic=magic, enough_bytes=1)
+    two = _run(_batch(), magic=magic, enough_bytes=first_bytes + 1)
+
+    assert (len(one.data), one.next_offset) == (first_bytes, 101)
+    assert two.next_offset == 102

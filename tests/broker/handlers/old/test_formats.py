@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.broker.partitions.conversions import ANSWER_ENOUGH_BYTES
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.records.batch import iterate_batches
@@ -191,6 +192,24 @@ async def test_the_last_message_is_cut_before_version_3(client: RawClient) -> No
         assert not records.has_next()
     whole = bytes((await fetched(client, 0, 3, partition_bytes=500)).records)
     assert [one.value for one in read_any(whole)] == [b"x" * 1_000]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+async def test_a_fetch_of_everything_is_answered_in_shares(client: RawClient, version: int) -> None:
+    """The event loop copies an answer at once. A message that is larger than a share is whole."""
+    await create(client, max_message_bytes=str(4 * ANSWER_ENOUGH_BYTES))
+    half = bytes(ANSWER_ENOUGH_BYTES // 2 + 1)
+    for values in ([half], [half], [half], [bytes(2 * ANSWER_ENOUGH_BYTES)]):
+        await produced(client, batch(*values))
+    found: list[list[int]] = []
+    offset = 0
+    while offset < 4:
+        request = _of_version(version, fetch(offset, max_bytes=1 << 30, partition_bytes=1 << 30))
+        (part,) = (await client.call(version, request)).responses[0].partitions
+        found.append([one.offset for one in read_any(bytes(part.records))])
+        offset = found[-1][-1] + 1
+
+    assert found == [[0, 1], [2, 3]]
 
 
 @pytest.mark.parametrize("version", [1, 3])
