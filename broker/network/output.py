@@ -138,6 +138,20 @@ class Output:
 
     def _send_bytes(self, transport: Transport) -> tuple[int, bool]:
         """As ``send_region``, for the buffers before the next region."""
+        items = self._items
+        first, more = items[0], len(items) > 1
+        if not more or items[1].__class__ is FileRegion:
+            # Nearly always: the head of an answer before its records, or the end behind them.
+            assert not isinstance(first, FileRegion)
+            try:
+                sent = transport.write((first,), more=more)
+            except BlockingIOError:
+                return 0, True
+            if sent == len(first):
+                items.popleft()
+                return sent, False
+            items[0] = memoryview(first)[sent:]
+            return sent, True
         buffers: list[Buffer] = []
         offered = 0
         more = False

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 NO_TIMESTAMP = -1
 # Remembered batch starts: enough for the readers of one segment, cheap for idle ones.
-STARTS_MAX = 64
+STARTS_MIN = 64
+# With so many the oldest ones go, down to the least: one by one would cost each append a search.
+STARTS_MAX = 84
 
 
 class Segment:
@@ -141,14 +143,14 @@ class Segment:
         starts = self.starts
         starts[self.next_offset] = position
         if len(starts) > STARTS_MAX:
-            del starts[next(iter(starts))]
+            _drop_oldest(starts)
 
     def remember(self, offset: int, position: int) -> None:
         """Remember where the first batch that reaches ``offset`` starts; drop the oldest."""
         starts = self.starts
         starts[offset] = position
         if len(starts) > STARTS_MAX:
-            del starts[next(iter(starts))]
+            _drop_oldest(starts)
 
     def account(self, batch: RecordBatch, position: int) -> None:
         """Add the batch at that position to the indexes and maxima.
@@ -311,6 +313,11 @@ class Segment:
             self._lent.append(watch(file))
             del file
             self._lent = [is_held for is_held in self._lent if is_held()]
+
+
+def _drop_oldest(starts: dict[int, int]) -> None:
+    for offset in list(starts)[: len(starts) - STARTS_MIN]:
+        del starts[offset]
 
 
 def _views_of(batches: Sequence[RecordBatch]) -> list[memoryview]:

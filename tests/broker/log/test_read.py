@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.broker.log.recovery.loading import Known
+from ottla.broker.log.storage.segment import STARTS_MAX, STARTS_MIN
 from ottla.broker.log.storage.settings import LogSettings
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import iterate_batches
@@ -240,3 +241,14 @@ async def test_a_data_file_that_makes_no_sense_is_reported() -> None:
 
     with pytest.raises(CorruptLogError, match=r"00000000000000000000\.log"):
         log.read(1, 1000, log.log_end_offset, at_least_one=True)
+
+
+async def test_a_segment_remembers_the_latest_batch_starts_and_few() -> None:
+    """Readers near the end need no walk, and thousands of idle partitions no memory for it."""
+    bench = Bench()
+    log = await filled(bench, 300)
+    starts = dict(log.active.starts)
+    lasts = [last + 1 for _first, last, _content in read_all(log)]
+
+    assert STARTS_MIN <= len(starts) <= STARTS_MAX
+    assert set(starts) >= set(lasts[-STARTS_MIN:])

@@ -20,14 +20,14 @@ RECORDED_WITH = (3, 11)
 # For each request: calls of functions, and bytecodes.
 RECORDED = {
     "compiled": {
-        "produce": (77.4, 1650.7),
-        "produce of 16": (56.8, 1192.3),
-        "fetch": (94.2, 1754.8),
+        "produce": (75.5, 1648.8),
+        "produce of 16": (54.9, 1190.5),
+        "fetch": (87.2, 1682.8),
     },
     "pure": {
-        "produce": (106.4, 2458.7),
-        "produce of 16": (85.8, 2000.3),
-        "fetch": (103.2, 1977.8),
+        "produce": (104.5, 2456.8),
+        "produce of 16": (83.9, 1998.5),
+        "fetch": (96.2, 1905.8),
     },
 }
 LIMIT = 1.05
