@@ -5,10 +5,19 @@ Every finding is one line that ends in what to do. Exit status 1 if something ha
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.broker.cli.bundle import (
+    cluster_documents,
+    machine_document,
+    metrics_document,
+    redacted,
+    write_bundle,
+)
 from ottla.broker.cli.check_disk import check_disk
 from ottla.broker.cli.check_machine import check_machine
 from ottla.broker.cli.check_network import check_cluster, check_port, check_zookeeper
@@ -17,7 +26,7 @@ from ottla.broker.cli.parsers import DEFAULT_DATA_DIR, DEFAULT_HOST, DEFAULT_POR
 from ottla.broker.cli.written import written_settings
 from ottla.client.cli.arguments import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
 from ottla.client.cli.output import write
-from ottla.client.cli.run import FAILED, run
+from ottla.client.cli.run import FAILED, CommandError, run
 from ottla.coordinator.configs.broker_configs import ConfigError, parse_broker_config
 from ottla.protocol.ports import Address
 
@@ -58,8 +67,32 @@ async def perform(arguments: argparse.Namespace) -> int:
         is_expected = arguments.bootstrap != DEFAULT_BOOTSTRAP or BOOTSTRAP_VARIABLE in os.environ
         found = check_cluster(arguments.bootstrap, is_expected=is_expected)
         findings += [one async for one in found]
+    if arguments.bundle is not None:
+        await bundle(arguments, findings, config)
     write(as_document(findings) if arguments.format == "json" else as_text(findings))
     return FAILED if has_problem(findings) else 0
+
+
+async def bundle(
+    arguments: argparse.Namespace, findings: Sequence[CheckFinding], config: BrokerConfig | None
+) -> None:
+    """Write the archive for a report. Raises CommandError if the file cannot be made."""
+    documents = {"findings.json": as_document(findings), "machine.json": machine_document()}
+    with contextlib.suppress(ConfigError):
+        settings = redacted(doctor_settings(arguments))
+        documents["settings.properties"] = "".join(f"{k}={v}\n" for k, v in settings.items())
+    if config is not None and config.metrics_listener:
+        documents |= await metrics_document(config.metrics_listener)
+    if not arguments.local:
+        documents |= await cluster_documents(arguments.bootstrap)
+    try:
+        write_bundle(arguments.bundle, documents)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CommandError(f"cannot write {arguments.bundle}: {reason}") from None
+    sys.stderr.write(
+        f"ottla: wrote {arguments.bundle}; read it before you send it, and add the broker's log\n"
+    )
 
 
 def doctor_settings(arguments: argparse.Namespace) -> dict[str, str]:

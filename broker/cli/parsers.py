@@ -73,6 +73,13 @@ def start_parser() -> Parser:
     )
     made.add_argument("--memory", action="store_true", help="keep everything in memory")
     made.add_argument("-v", "--verbose", action="store_true", help="log more")
+    made.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="how to write the log to standard error: lines of text, or a JSON object per line "
+        "(default text)",
+    )
     return made
 
 
@@ -240,6 +247,12 @@ def doctor_parser() -> Parser:
         help="the ZooKeeper ensemble that brokers meet in",
     )
     _add_setting_options(made)
+    made.add_argument(
+        "--bundle",
+        metavar="FILE",
+        help="also write FILE, a .tar.gz for a report of a problem: the findings, settings without "
+        "secrets, versions, brokers, topics, groups and metrics, and no records",
+    )
     made.add_argument(
         "--local", action="store_true", help="this machine only: do not look for brokers"
     )

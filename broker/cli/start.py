@@ -31,7 +31,7 @@ from ottla.broker.cli.written import written_settings
 from ottla.broker.server.broker import Broker, CannotStart
 from ottla.broker.server.first_users import FirstUser, parse_first_user
 from ottla.broker.server.in_process import BrokersInProcess
-from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames
+from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames, JsonLines
 from ottla.broker.system.file_limits import raise_descriptor_limit
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealDisk, RealOffload, RealProcess
@@ -262,6 +262,8 @@ def main(arguments: argparse.Namespace) -> int:
         level=logging.DEBUG if arguments.verbose else logging.INFO,
         format=LOG_FORMAT,
     )
+    if arguments.log_format == "json":
+        handler.setFormatter(JsonLines())
     if not arguments.verbose:
         # It tells of every attempt; the store says what comes of them.
         logging.getLogger("ottla.store.kazoo").setLevel(logging.ERROR)

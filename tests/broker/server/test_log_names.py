@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import sys
 from typing import TYPE_CHECKING
 
-from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames, as_broker
+from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames, JsonLines, as_broker
 from ottla.protocol.ports import Address, SocketOptions
 from ottla.wire.clock import RealClock
 from ottla.wire.real import RealNet
@@ -69,3 +71,37 @@ def test_each_line_of_several_brokers_names_one(tmp_path: Path) -> None:
     assert {tuple(line[3:4]) for line in lines if "serves" in line[-1]} == {("broker",)}
     assert {line[4][:1] for line in lines if line[3] == "broker"} == {"1", "2"}
     assert "INFO ottla.broker: broker 1 serves" in one.stderr()
+
+
+def test_lines_of_json_keep_a_traceback_on_one_line() -> None:
+    """A collector of logs takes each line for an entry of its own."""
+    try:
+        raise ValueError('a "quoted"\nreason')
+    except ValueError:
+        record = logging.LogRecord(
+            "ottla.test", logging.WARNING, __file__, 1, "lost %d", (3,), sys.exc_info()
+        )
+    record.created, record.msecs = 1_700_000_000.25, 250.0
+
+    line = JsonLines().format(record)
+    found = json.loads(line)
+
+    assert "\n" not in line
+    assert found.pop("exception").endswith('ValueError: a "quoted"\nreason')
+    assert found == {
+        "time": "2023-11-14T22:13:20.250Z",
+        "level": "WARNING",
+        "logger": "ottla.test",
+        "message": "lost 3",
+    }
+
+
+def test_a_broker_writes_its_log_as_json(tmp_path: Path) -> None:
+    """Every line of it, from the first on; with several brokers each has its id."""
+    extra = ("--log-format", "json", "--brokers", "2", "--memory")
+    with BrokerProcess(tmp_path / "data", extra=extra) as brokers:
+        pass
+
+    lines = [json.loads(line) for line in brokers.stderr().splitlines()]
+    assert {line.get("broker") for line in lines} >= {1, 2}
+    assert all(line["level"] and line["message"] for line in lines)
