@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 
 SEE_OTHER = 303
 MISDIRECTED = 421
-STATIC = {"console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8"}
+STATIC = {
+    "console.css": "text/css; charset=utf-8",
+    "console.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
 
 
 class ConsoleOptions(NamedTuple):

@@ -54,13 +54,22 @@ def forward(limits: Mapping[int, tuple[int, int]], starts: Mapping[int, int]) ->
 def backward(
     limits: Mapping[int, tuple[int, int]], before: Mapping[int, int], records: int
 ) -> list[RecordWindow]:
-    """The last offsets before some place, or the end; about so many in all partitions together."""
-    share = -(-records // max(1, len(limits)))
+    """The last offsets before some place, or the end; about so many in all partitions together.
+
+    What a short partition does not need is left to the longer ones."""
+    stops = {
+        partition: min(max(before.get(partition, end), first), end)
+        for partition, (first, end) in limits.items()
+    }
     windows = []
-    for partition, (first, end) in sorted(limits.items()):
-        stop = min(max(before.get(partition, end), first), end)
-        windows.append(RecordWindow(partition, max(first, stop - share), stop))
-    return windows
+    left = records
+    by_length = sorted(limits, key=lambda partition: stops[partition] - limits[partition][0])
+    for index, partition in enumerate(by_length):
+        share = -(-left // (len(by_length) - index))
+        start = max(limits[partition][0], stops[partition] - max(share, 0))
+        windows.append(RecordWindow(partition, start, stops[partition]))
+        left -= stops[partition] - start
+    return sorted(windows)
 
 
 def newest_first(found: Iterable[Placed], limit: int) -> list[Placed]:

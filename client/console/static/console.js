@@ -17,9 +17,10 @@
 })();
 
 (function currentPage() {
-  for (const link of document.querySelectorAll("header nav a")) {
-    if (location.pathname.startsWith(link.getAttribute("href"))) link.setAttribute("aria-current", "page");
-  }
+  const parts = { brokers: "cluster", group: "groups" };
+  const part = location.pathname.split("/")[1];
+  const link = document.querySelector(`header nav a[href="/${CSS.escape(parts[part] || part)}"]`);
+  if (link) link.setAttribute("aria-current", "page");
 })();
 
 (function liveTail() {

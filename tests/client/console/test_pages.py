@@ -167,3 +167,5 @@ async def test_every_answer_forbids_foreign_content(browser: httpx.AsyncClient) 
         assert "unsafe" not in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
+        # With no-referrer a browser sends forms with the origin null, which are refused.
+        assert headers["referrer-policy"] == "same-origin"

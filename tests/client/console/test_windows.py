@@ -24,13 +24,17 @@ LIMITS = {0: (10, 100), 1: (0, 3), 2: (5, 5)}
 def test_the_newest_records_are_shared_by_the_partitions() -> None:
     """A topic with a thousand partitions must not read a thousand pages."""
     assert backward(LIMITS, {}, 30) == [
-        RecordWindow(0, 90, 100),
+        RecordWindow(0, 73, 100),
         RecordWindow(1, 0, 3),
         RecordWindow(2, 5, 5),
     ]
     assert backward(LIMITS, {0: 50, 1: 0}, 30)[:2] == [
-        RecordWindow(0, 40, 50),
+        RecordWindow(0, 20, 50),
         RecordWindow(1, 0, 0),
+    ]
+    assert backward({0: (0, 99), 1: (0, 99)}, {}, 30) == [
+        RecordWindow(0, 84, 99),
+        RecordWindow(1, 84, 99),
     ]
     assert backward({}, {}, 30) == []
 
