@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Figures = dict[str, float]
 CONNECTIONS = 5_000
 BURST_LIMIT_S = 120.0
-TOPICS = 2_000
+TOPICS, MANY_TOPICS = 2_000, 9_500
 
 
 def connection_burst() -> Figures:
@@ -123,7 +123,7 @@ def full_metadata() -> Figures:
 
 
 def create_topics(
-    bootstrap: str, count: int, *, at_once: int, partitions: int = 1, replicas: int = 1
+    bootstrap: str, count: int, *, at_once: int, prefix: str = "topic"
 ) -> list[float]:
     """Create so many topics in requests of so many; the seconds that each request took."""
     admin = AdminClient({"bootstrap.servers": bootstrap}, logger=QUIET)
@@ -131,7 +131,7 @@ def create_topics(
     for first in range(0, count, at_once):
         begun = time.perf_counter()
         wanted = [
-            NewTopic(f"topic-{number:06}", partitions, replicas)
+            NewTopic(f"{prefix}-{number:06}", 1, 1)
             for number in range(first, min(count, first + at_once))
         ]
         for created in admin.create_topics(wanted, operation_timeout=120).values():
@@ -140,4 +140,36 @@ def create_topics(
     return took
 
 
-SCALE_MEASUREMENTS = {"connection_burst": connection_burst, "full_metadata": full_metadata}
+def topic_creation() -> Figures:
+    """960 topics in one request (aim 0.6 s), and what one more topic costs with 0 and with 9,500
+    there (aim: the same)."""
+    with started_broker() as broker:
+        before = cpu_seconds(broker.process_id)
+        (at_once_s,) = create_topics(broker.address, 960, at_once=960)
+        at_once_cpu = cpu_seconds(broker.process_id) - before
+    figures = {"aim_s": 0.6, "topics_960_s": at_once_s, "topics_960_cpu_s": at_once_cpu}
+    with started_broker() as broker:
+        first_ms = _cpu_ms_per_topic(broker, "early")
+        create_topics(broker.address, MANY_TOPICS, at_once=500)
+        time.sleep(5)
+        last_ms = _cpu_ms_per_topic(broker, "late")
+    return figures | {
+        "cpu_ms_with_0_topics": first_ms,
+        "cpu_ms_with_9500_topics": last_ms,
+        "ratio": last_ms / first_ms,
+    }
+
+
+def _cpu_ms_per_topic(broker: Subject, prefix: str) -> float:
+    """CPU of the broker for each of 100 topics that are created one after the other."""
+    create_topics(broker.address, 10, at_once=1, prefix=f"{prefix}-warm")
+    before = cpu_seconds(broker.process_id)
+    create_topics(broker.address, 100, at_once=1, prefix=prefix)
+    return 10 * (cpu_seconds(broker.process_id) - before)
+
+
+SCALE_MEASUREMENTS = {
+    "connection_burst": connection_burst,
+    "full_metadata": full_metadata,
+    "topic_creation": topic_creation,
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.events import BalanceDue
+from ottla.coordinator.metadata.changes import TopicChanged, TopicGone
 from ottla.coordinator.store import paths
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from ottla.coordinator.controller.events import Event
     from ottla.coordinator.controller.specs import ControllerSettings
+    from ottla.coordinator.metadata.changes import Change
     from ottla.coordinator.metadata.image import TopicImage
     from ottla.protocol.ports import Clock, Timer
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 RECONCILE_MS = 30_000.0
 # Partitions whose states are read again in one such pass; the next ones follow in the next pass.
 RECONCILED_AT_ONCE = 500
+# The watch on the list of topics reports what this controller has written itself, too. All names
+# are read again this long after: of thousands that takes longer than to make a topic.
+TOPICS_PAUSE_MS = 100.0
 FIRST_BALANCE_MS = 5_000.0
 BALANCE_PAUSE_MS = 1_000.0
 OWED_BALANCE_MS = 5_000.0
@@ -55,6 +60,7 @@ class ControllerChores:
         self._timers: dict[str, Timer] = {}
         self._reconciled_up_to = ""
         self._turns_to_skip = 0
+        self._topics_written_ms = -TOPICS_PAUSE_MS - 1
 
     def begin(self) -> None:
         """Start the timers; the controllership is complete."""
@@ -81,6 +87,20 @@ class ControllerChores:
         """A full disk has room again: do not wait for the next regular balance."""
         if self._settings.auto_leader_rebalance_enable:
             self._later("balance", BALANCE_PAUSE_MS, self._balance)
+
+    def writing(self, changes: Sequence[Change]) -> None:
+        """The controller writes these itself now."""
+        if any(isinstance(one, TopicChanged | TopicGone) for one in changes):
+            self._topics_written_ms = self._clock.now_ms()
+
+    def defers(self, path: str) -> bool:
+        """Whether what has changed there is in all likelihood this controller's own doing: then it
+        is read a moment later, with what comes until then."""
+        age_ms = self._clock.now_ms() - self._topics_written_ms
+        if path != paths.TOPICS or age_ms > TOPICS_PAUSE_MS:
+            return False
+        self._later("topics", TOPICS_PAUSE_MS, lambda: self._mark(paths.TOPICS))
+        return True
 
     def next_slice(self, topics: Sequence[TopicImage]) -> list[str]:
         """Topics, given in the order of their names, whose states it is time to read again."""

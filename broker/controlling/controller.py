@@ -171,4 +171,4 @@ class ControllerCandidate:
 
     def _on_delta(self, delta: MetadataDelta) -> None:
         if self._current is not None and delta.configs:
-            self._current.configs_changed(delta.configs)
+            self._current.configs_changed(delta)

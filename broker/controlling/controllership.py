@@ -53,7 +53,7 @@ from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplica
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from ottla.broker.controlling.peer_watch import PeerWatch
     from ottla.broker.engine.tasks import Tasks
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.controller.events import AnyControlRequest, ControllerEpoch, Reply, Write
     from ottla.coordinator.controller.specs import ControllerSettings
     from ottla.coordinator.controller.topics import ConfigCheck
-    from ottla.coordinator.metadata.image import Entity
+    from ottla.coordinator.metadata.delta import MetadataDelta
     from ottla.coordinator.store.store import MetadataSession, WatchEvent
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Clock, Random
@@ -189,10 +189,13 @@ class Controllership:
         """Read what remains to be deleted of these topics."""
         return await self._rereading.deletion(topics)
 
-    def configs_changed(self, entities: Iterable[Entity]) -> None:
-        """This broker has heard of other settings of these."""
-        for entity in entities:
-            if entity.entity_type in CONFIGURED_TYPES:
+    def configs_changed(self, delta: MetadataDelta) -> None:
+        """This broker has heard of other settings; of those of a topic that this controller has
+        made it has heard nothing new."""
+        known = None if self._current is None else self.machine.image.configs
+        for entity in delta.configs:
+            is_new = known is None or known.get(entity) != delta.after.configs.get(entity)
+            if is_new and entity.entity_type in CONFIGURED_TYPES:
                 self._mark(paths.config(*entity))
 
     # ---- events ----
@@ -207,7 +210,7 @@ class Controllership:
             await self._perform(item)
 
     def _on_watch(self, event: WatchEvent) -> None:
-        if not self._is_over:
+        if not self._is_over and not self._chores.defers(event.path):
             self._mark(event.path)
 
     def _mark(self, path: str) -> None:
@@ -294,6 +297,7 @@ class Controllership:
         ``untold``: what earlier attempts wrote and the brokers have not been sent yet."""
         machine = self.machine
         for index, write in enumerate(decision.records):
+            self._chores.writing(write.changes)
             refused = await self._write(write)
             if refused is not None:
                 return _Refusal(index, refused)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.controller.names import find_name_fault
 from ottla.coordinator.metadata.changes import FULL_UPDATE, Change, ConfigGone, changes_of_update
-from ottla.coordinator.metadata.delta import MetadataDelta, apply_changes, next_image
+from ottla.coordinator.metadata.delta import MetadataDelta, apply_changes
 from ottla.coordinator.metadata.image import NO_LEADER, Entity, MetadataImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.update_metadata import UpdateMetadataResponse
@@ -68,11 +68,14 @@ class MetadataCache:
         """Take in what the controller says."""
         if request.controller_epoch < self.image.controller_epoch:
             return UpdateMetadataResponse(ErrorCode.STALE_CONTROLLER_EPOCH)
-        changes = changes_of_update(self.image, request)
-        after = next_image(self.image, changes)
+        changes = list(changes_of_update(self.image, request))
+        delta = apply_changes(self.image, changes)
         # The settings of a topic go with it; one that was made again has its own by now.
-        gone = sorted(self.image.topics.keys() - after.topics.keys())
-        self.take([*changes, *(ConfigGone(Entity("topics", name)) for name in gone)])
+        gone = sorted({one.name for one in delta.gone_topics} - delta.after.topics.keys())
+        if gone:
+            forgotten = [ConfigGone(Entity("topics", name)) for name in gone]
+            delta = apply_changes(self.image, [*changes, *forgotten])
+        self._enter(delta)
         if request.type == FULL_UPDATE:
             self.is_complete = True
             self._wake_waiters()
@@ -80,7 +83,9 @@ class MetadataCache:
 
     def take(self, changes: Iterable[Change]) -> None:
         """Make the changes at once and tell the listeners."""
-        delta = apply_changes(self.image, changes)
+        self._enter(apply_changes(self.image, changes))
+
+    def _enter(self, delta: MetadataDelta) -> None:
         if delta.is_empty:
             return
         self.image = delta.after

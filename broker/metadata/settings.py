@@ -37,6 +37,8 @@ TOPICS = "topics"
 BROKERS = "brokers"
 GROUPS = "groups"
 EVERY_BROKER = "<default>"
+# So many different settings of topics are kept.
+SAME_MAX = 1_000
 
 
 class ConfigTarget(NamedTuple):
@@ -67,6 +69,7 @@ class Settings:
         self._node_id = node_id
         self._stored = stored
         self._topics: dict[str, TopicSettings] = {}
+        self._same: dict[frozenset[tuple[str, str]], TopicSettings] = {}
 
     @property
     def sources(self) -> ConfigSources:
@@ -81,7 +84,14 @@ class Settings:
         """What counts for a topic now."""
         found = self._topics.get(topic)
         if found is None:
-            found = topic_settings(topic_config(self._stored(TOPICS, topic), self.sources))
+            own = self._stored(TOPICS, topic)
+            # Most topics have the same settings, and working them out takes most of a millisecond.
+            key = frozenset(own.items())
+            found = self._same.get(key)
+            if found is None:
+                if len(self._same) >= SAME_MAX:
+                    self._same.clear()
+                found = self._same[key] = topic_settings(topic_config(own, self.sources))
             self._topics[topic] = found
         return found
 
@@ -95,6 +105,7 @@ class Settings:
         """The topic's settings have changed, or with None those of all (a broker's have)."""
         if topic is None:
             self._topics.clear()
+            self._same.clear()
         else:
             self._topics.pop(topic, None)
 

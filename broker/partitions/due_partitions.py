@@ -17,6 +17,29 @@ if TYPE_CHECKING:
     Find = Callable[[str, int], PartitionRuntime | None]
 
 
+class HostedPartitions(dict[tuple[str, int], "PartitionRuntime"]):
+    """The partitions of this broker, which also finds those of a topic without a look at others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_topic: dict[str, dict[int, PartitionRuntime]] = {}
+
+    def __setitem__(self, item: tuple[str, int], runtime: PartitionRuntime) -> None:
+        super().__setitem__(item, runtime)
+        self._by_topic.setdefault(item[0], {})[item[1]] = runtime
+
+    def __delitem__(self, item: tuple[str, int]) -> None:
+        super().__delitem__(item)
+        of_topic = self._by_topic[item[0]]
+        del of_topic[item[1]]
+        if not of_topic:
+            del self._by_topic[item[0]]
+
+    def of_topic(self, topic: str) -> list[PartitionRuntime]:
+        """A topic's partitions here."""
+        return list(self._by_topic.get(topic, {}).values())
+
+
 class DuePartitions:
     """Owned by the partitions. ``find`` returns the partition that is served here now."""
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.engine.concurrently import pipelined
-from ottla.broker.partitions.due_partitions import DuePartitions
+from ottla.broker.partitions.due_partitions import DuePartitions, HostedPartitions
 from ottla.broker.partitions.lease import Lease, endless_lease
 from ottla.broker.partitions.partition import PartitionRuntime
 from ottla.broker.partitions.role_orders import leadership_of
@@ -83,7 +83,7 @@ class Partitions:
         self._lag = lag
         self._lease = endless_lease() if lease is None else lease
         self._logs: LogDirectories | None = None
-        self._partitions: dict[tuple[str, int], PartitionRuntime] = {}
+        self._partitions = HostedPartitions()
         # By topic, also of those that have left.
         self.traffic: dict[str, Traffic] = {}
         # Partitions on a failed directory; they are no longer in the table.
@@ -149,11 +149,9 @@ class Partitions:
 
     def topic_changed(self, topic: str) -> None:
         """The topic's configuration has changed; it takes effect now."""
-        settings = self._settings_of(topic)
-        for one in self:
-            if one.partition.topic == topic:
-                one.use_settings(settings)
-                self.on_settings(one)
+        for one in self._partitions.of_topic(topic):
+            one.use_settings(self._settings_of(topic))
+            self.on_settings(one)
 
     def close(self) -> None:
         """Stop serving; parked requests are answered that this broker does not lead."""

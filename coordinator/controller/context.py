@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.controller.names import TopicTally
 from ottla.coordinator.controller.requests import RequestWriter
 from ottla.coordinator.metadata.changes import (
     BrokerChanged,
@@ -43,6 +44,7 @@ class ControllerContext:
         self.identity = identity
         self.settings = settings
         self.image = world.image
+        self.tally = TopicTally(world.image.topics)
         self.seen = dict(world.seen_generations)
         # Topics whose deletion has begun and not ended.
         self.deleting = set(world.deleting)
@@ -94,6 +96,9 @@ class ControllerContext:
         """Apply a write that the store has accepted."""
         before = self.image
         self.image = next_image(before, write.changes)
+        for name in _topics_of(write.changes):
+            self.tally.replace(before.topics.get(name), self.image.topics.get(name))
+        assert self.tally.topic_count == len(self.image.topics)
         for change in write.changes:
             self._forget(before, change)
             self._look_for_moves(change)
@@ -284,3 +289,17 @@ def every_partition(image: MetadataImage) -> list[TopicPartition]:
         for name in sorted(image.topics)
         for index in sorted(image.topics[name].partitions)
     ]
+
+
+def _topics_of(changes: Iterable[Change]) -> set[str]:
+    """The topics that the changes are about."""
+    names = set()
+    for change in changes:
+        match change:
+            case TopicChanged(topic):
+                names.add(topic.name)
+            case TopicGone(name) | PartitionChanged(name, _, _):
+                names.add(name)
+            case _:
+                pass
+    return names

@@ -31,13 +31,13 @@ from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.coordinator.controller.context import ControllerContext
-    from ottla.coordinator.metadata.image import PartitionState, TopicImage
+    from ottla.coordinator.metadata.image import MetadataImage, PartitionState, TopicImage
 
 
 def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecision:
     """Topics were created, deleted or have other partitions."""
     image = context.image
-    gone = [topic for name, topic in sorted(image.topics.items()) if name not in event.names]
+    gone = [image.topics[name] for name in sorted(image.topics.keys() - event.names)]
     changes: list[Change] = [TopicGone(topic.name) for topic in gone]
     touched: list[TopicPartition] = []
     writes = WriteList()
@@ -139,7 +139,7 @@ def on_config(context: ControllerContext, event: ConfigRead) -> ControllerDecisi
         change = ConfigChanged(entity, event.values)
     image = next_image(context.image, [change])
     writes = WriteList()
-    touched = [item for item in every_partition(image) if _is_concerned(context, event, item)]
+    touched = _concerned(context, event, image)
     changed = Settlement(context).settle(writes, image, touched, None)
     # Last: while a part is refused, the next reading must find the difference again.
     writes.add([], [change])
@@ -148,10 +148,15 @@ def on_config(context: ControllerContext, event: ConfigRead) -> ControllerDecisi
     return ControllerDecision(done, tuple(messages), reason=f"settings of {entity.name} changed")
 
 
-def _is_concerned(context: ControllerContext, event: ConfigRead, item: TopicPartition) -> bool:
+def _concerned(
+    context: ControllerContext, event: ConfigRead, image: MetadataImage
+) -> list[TopicPartition]:
     entity = event.entity
     if entity.entity_type == "topics":
-        return item.topic == entity.name
+        topic = image.topics.get(entity.name)
+        indexes = () if topic is None else sorted(topic.partitions)
+        return [TopicPartition(entity.name, index) for index in indexes]
     # Brokers are given other settings all the time, such as throttles.
     known, read = context.image.config(*entity), event.values or {}
-    return known.get(UNCLEAN_ELECTION) != read.get(UNCLEAN_ELECTION)
+    is_same = known.get(UNCLEAN_ELECTION) == read.get(UNCLEAN_ELECTION)
+    return [] if is_same else every_partition(image)

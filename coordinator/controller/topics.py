@@ -61,9 +61,9 @@ class TopicPlan:
     # Partitions that got their first state, and topics that go.
     new: list[TopicPartition] = field(default_factory=list)
     gone: list[TopicImage] = field(default_factory=list)
-    # Names by collision key, and replicas per broker, of all topics and those made so far.
-    _keys: dict[str, str] | None = None
-    _partition_count: int = -1
+    # Names by collision key, partitions and replicas of those made so far.
+    _keys: dict[str, str] = field(default_factory=dict)
+    _partition_count: int = 0
     _replica_count: int = 0
 
     @property
@@ -80,7 +80,6 @@ class TopicPlan:
 
     def create(self, spec: TopicSpec) -> None:
         """Create one topic, or add the error."""
-        self._count()
         refusal = self._refuse_name(spec.name)
         assignment: Replicas | Refusal = refusal or self._assignment_of(spec)
         if not isinstance(assignment, dict):
@@ -102,7 +101,6 @@ class TopicPlan:
         assert sorted(assignment) == list(range(len(assignment)))
         assert replica_count == len(assignment) * len(assignment[0]), "one factor for all"
         self._write_topic(spec, assignment, configs)
-        assert self._keys is not None
         self._keys[collision_key(spec.name)] = spec.name
         self._partition_count += len(assignment)
         self._replica_count += replica_count
@@ -118,7 +116,6 @@ class TopicPlan:
 
     def enlarge(self, spec: PartitionsSpec) -> None:
         """Add partitions to one topic, or add the error."""
-        self._count()
         topic = self.image.topics.get(spec.name)
         if topic is None or spec.name in self.deleting:
             text = "there is no such topic"
@@ -190,8 +187,8 @@ class TopicPlan:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
         if name in self.deleting:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} is being deleted"
-        assert self._keys is not None
-        other = self._keys.get(collision_key(name))
+        key = collision_key(name)
+        other = self._keys.get(key) or self.context.tally.name_of(key)
         if name in self.image.topics or other == name:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} is there already"
         if other is not None:
@@ -220,7 +217,8 @@ class TopicPlan:
         refusal = self._refuse_size(count * factor)
         if refusal is not None:
             return refusal
-        return place(self._usable(factor), range(count), factor, self._partition_count)
+        start = self.context.tally.partition_count + self._partition_count
+        return place(self._usable(factor), range(count), factor, start)
 
     def _usable(self, count: int) -> Mapping[int, BrokerRegistration]:
         """Brokers for replicas: those that stop, seem dead or lack room only if there are too few
@@ -310,24 +308,15 @@ class TopicPlan:
 
     def _refuse_size(self, replica_count: int) -> Refusal | None:
         capacity = self.settings.replicas_per_broker_max * max(len(self.image.brokers), 1)
-        if self._replica_count + replica_count <= capacity:
+        known_count = self.context.tally.replica_count + self._replica_count
+        if known_count + replica_count <= capacity:
             return None
-        text = f"{replica_count} replicas more than {self._replica_count} are too many"
+        text = f"{replica_count} replicas more than {known_count} are too many"
         return ErrorCode.POLICY_VIOLATION, f"{text}: the limit is {capacity}"
 
     def _refuse_data(self, topic: TopicImage) -> Refusal | None:
         fault = find_size_fault(topic)
         return None if fault is None else (ErrorCode.POLICY_VIOLATION, fault)
-
-    def _count(self) -> None:
-        if self._keys is not None:
-            return
-        topics = self.image.topics.values()
-        self._keys = {collision_key(topic.name): topic.name for topic in topics}
-        self._partition_count = sum(len(topic.partitions) for topic in topics)
-        self._replica_count = sum(
-            len(state.replicas) for topic in topics for state in topic.partitions.values()
-        )
 
     def _refuse(self, name: str, refusal: Refusal) -> None:
         assert refusal[0] is not ErrorCode.NONE, "the client would believe that it is done"

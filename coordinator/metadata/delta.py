@@ -79,12 +79,19 @@ def next_image(image: MetadataImage, changes: Iterable[Change]) -> MetadataImage
 
 
 def apply_changes(image: MetadataImage, changes: Iterable[Change]) -> MetadataDelta:
-    """The next image and what differs; a change that changes nothing is not in the result."""
-    return _compare(image, next_image(image, changes))
+    """The next image and what differs; a change that changes nothing is not in the result.
+
+    What no change names is not compared: a cluster may have ten thousand topics."""
+    drawing = _Drawing(image)
+    for change in changes:
+        drawing.take(change)
+    return _compare(image, drawing.finish(), drawing)
 
 
 class _Drawing:
-    """The next image while it is made; a part of the old one is copied when first written to."""
+    """The next image while it is made; a part of the old one is copied when first written to.
+
+    ``topics`` and ``configs``: what the changes named."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._before = image
@@ -93,6 +100,8 @@ class _Drawing:
         self._topics: dict[str, TopicImage] | None = None
         self._partitions: dict[str, dict[int, PartitionState]] = {}
         self._configs: dict[Entity, Mapping[str, str]] | None = None
+        self.topics: set[str] = set()
+        self.configs: set[Entity] = set()
 
     def take(self, change: Change) -> None:
         match change:
@@ -104,15 +113,19 @@ class _Drawing:
                 self._brokers.pop(node_id, None)
             case TopicChanged(topic):
                 self._partitions.pop(topic.name, None)
+                self.topics.add(topic.name)
                 self._own_topics()[topic.name] = topic
             case TopicGone(name):
                 self._partitions.pop(name, None)
+                self.topics.add(name)
                 self._own_topics().pop(name, None)
             case PartitionChanged(name, index, state):
                 self._own_partitions(name)[index] = state
             case ConfigChanged(entity, values):
+                self.configs.add(entity)
                 self._own_configs()[entity] = values
             case ConfigGone(entity):
+                self.configs.add(entity)
                 self._own_configs().pop(entity, None)
 
     def finish(self) -> MetadataImage:
@@ -141,19 +154,30 @@ class _Drawing:
         topics = self._own_topics()
         assert name in topics, "a partition's topic comes first"
         if name not in self._partitions:
+            self.topics.add(name)
             self._partitions[name] = dict(topics[name].partitions)
         return self._partitions[name]
 
     def _names(self, topics: Mapping[str, TopicImage]) -> Mapping[Uuid, str]:
         old = self._before.topics
-        if len(old) == len(topics) and all(
-            name in old and old[name].topic_id == topic.topic_id for name, topic in topics.items()
-        ):
+        other = [name for name in self.topics if _id_of(old.get(name)) != _id_of(topics.get(name))]
+        if not other:
             return self._before.names
-        return {topic.topic_id: name for name, topic in topics.items()}
+        names = dict(self._before.names)
+        for name in other:
+            if name in old and names.get(old[name].topic_id) == name:
+                del names[old[name].topic_id]
+        for name in other:
+            if name in topics:
+                names[topics[name].topic_id] = name
+        return names
 
 
-def _compare(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
+def _id_of(topic: TopicImage | None) -> Uuid | None:
+    return None if topic is None else topic.topic_id
+
+
+def _compare(before: MetadataImage, after: MetadataImage, drawing: _Drawing) -> MetadataDelta:
     delta = MetadataDelta(before, after)
     delta.has_new_controller = (before.controller_id, before.controller_epoch) != (
         after.controller_id,
@@ -165,12 +189,13 @@ def _compare(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
                 delta.brokers.append(after.brokers[node_id])
         delta.gone_brokers = sorted(before.brokers.keys() - after.brokers.keys())
     if before.topics is not after.topics:
-        for name in sorted(before.topics.keys() | after.topics.keys()):
+        for name in sorted(drawing.topics):
             _compare_topic(delta, before.topics.get(name), after.topics.get(name))
     if before.configs is not after.configs:
-        entities = sorted(before.configs.keys() | after.configs.keys())
         delta.configs = [
-            entity for entity in entities if before.configs.get(entity) != after.configs.get(entity)
+            entity
+            for entity in sorted(drawing.configs)
+            if before.configs.get(entity) != after.configs.get(entity)
         ]
     return delta
 

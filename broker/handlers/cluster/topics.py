@@ -38,7 +38,7 @@ from ottla.protocol.messages.delete_topics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
@@ -78,8 +78,9 @@ async def create(
     results = await services.admin.create_topics(
         specs, validate_only=request.validate_only, timeout_ms=request.timeout_ms
     )
+    described = _Described(services)
     for result in results:
-        answers[result.name] = _created(services, result)
+        answers[result.name] = _created(described, result)
         _settle(mutations, result.name, result)
     _hide_configs(services, context, answers.values())
     return CreateTopicsResponse(
@@ -145,7 +146,31 @@ def _spec(topic: CreatableTopic) -> TopicSpec:
     )
 
 
-def _created(services: Services, result: TopicResult) -> CreatableTopicResult:
+class _Described:
+    """The settings of new topics, each different set of them worked out once."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+
+    def of(self, configs: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """All settings of a topic that was made with these; not to be changed."""
+        key = frozenset(configs.items())
+        if key not in self._known:
+            self._known[key] = [
+                CreatableTopicConfigs(
+                    name=entry.name,
+                    value=None if entry.is_sensitive else entry.value,
+                    read_only=entry.is_read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.is_sensitive,
+                )
+                for entry in self._services.settings.describe_new_topic(configs)
+            ]
+        return self._known[key]
+
+
+def _created(described: _Described, result: TopicResult) -> CreatableTopicResult:
     answer = CreatableTopicResult(
         name=result.name,
         topic_id=result.topic_id,
@@ -156,16 +181,7 @@ def _created(services: Services, result: TopicResult) -> CreatableTopicResult:
     if result.error_code == ErrorCode.NONE:
         answer.num_partitions = result.partition_count
         answer.replication_factor = result.replication_factor
-        answer.configs = [
-            CreatableTopicConfigs(
-                name=entry.name,
-                value=None if entry.is_sensitive else entry.value,
-                read_only=entry.is_read_only,
-                config_source=entry.source,
-                is_sensitive=entry.is_sensitive,
-            )
-            for entry in services.settings.describe_new_topic(result.configs)
-        ]
+        answer.configs = described.of(result.configs)
     return answer
 
 

@@ -16,7 +16,7 @@ from ottla.broker.log.directories.directory_checkpoints import DirectoryCheckpoi
 from ottla.broker.log.observer import LogObserver
 from ottla.broker.log.partition_log import PartitionLog
 from ottla.broker.log.recovery.clean_mark import CleanLog, CleanMark, decode_mark, encode_mark
-from ottla.broker.log.recovery.loading import Known, count_aborted, load_log
+from ottla.broker.log.recovery.loading import Known, count_aborted, lay_out, load_log, start_log
 from ottla.broker.log.storage.checkpoints import encode_partition_metadata, read_file, replace_file
 from ottla.broker.log.storage.coalescing import CoalescedSave
 from ottla.broker.log.storage.health import storage_error
@@ -205,20 +205,16 @@ class LogDirectory:
             if disk.exists(log.directory):
                 # Left by an incomplete deletion; its records do not belong to the new log.
                 await self.rename(log.directory, partition, STRAY_MARK)
-            disk.make_directory(log.directory)
             is_made = True
-            if topic_id is not None:
-                # Not in use yet, so the file need not be replaced atomically.
-                path = join(log.directory, PARTITION_METADATA)
-                metadata = disk.open(path, create=True)
-                metadata.append([encode_partition_metadata(topic_id)])
+            metadata = await self.home.offload.run(lay_out, log)
+            if metadata is not None:
                 await metadata.fsync()
-            await load_log(log, Known())
+            start_log(log)
             await log.sync_names()
             await self.sync_names()
         except OSError as error:
             refusal = self.home.health.judge(f"cannot create {log.directory}", error)
-            if is_made and self.home.health.is_online:
+            if is_made and self.home.health.is_online and disk.exists(log.directory):
                 await _unmake(log)
             raise refusal from error
         finally:

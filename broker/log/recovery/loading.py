@@ -24,6 +24,7 @@ from ottla.broker.log.resuming import resume_segment
 from ottla.broker.log.storage.checkpoints import (
     decode_leader_epochs,
     decode_partition_metadata,
+    encode_partition_metadata,
     read_file,
 )
 from ottla.broker.log.storage.names import (
@@ -46,6 +47,7 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from ottla.broker.log.open_log import OpenLog
     from ottla.broker.log.recovery.clean_mark import CleanLog
+    from ottla.protocol.ports import File
 
 
 class Known(NamedTuple):
@@ -60,6 +62,35 @@ class Known(NamedTuple):
     may_have_lost_writes: bool = False
     # Transaction ends from here on may still be truncated; None means from the log start on.
     high_watermark: int | None = None
+
+
+def lay_out(log: OpenLog) -> File | None:
+    """Make the directory of a log that there never was, and its first files; in a worker.
+
+    Returns the file to flush. A request may make a thousand logs, so the index files are left for
+    their first entries. Raises OSError."""
+    disk = log.home.disk
+    disk.make_directory(log.directory)
+    disk.open(join(log.directory, segment_name(0, LOG)), create=True)
+    if log.topic_id is None:
+        return None
+    # Not in use yet, so the file need not be replaced atomically.
+    metadata = disk.open(join(log.directory, PARTITION_METADATA), create=True)
+    metadata.append([encode_partition_metadata(log.topic_id)])
+    return metadata
+
+
+def start_log(log: OpenLog) -> None:
+    """Begin a log that was laid out just now: it becomes what ``load_log`` makes of such files."""
+    assert not log.segments
+    segment = Segment(log.home, log.directory, 0, log.settings.index_interval_bytes)
+    log.set_segments([segment])
+    log.names_changed += 1
+    log.observer.load_leader_epochs(log.saved_leader_epochs)
+    log.observer.reset()
+    log.observer.truncated(log.log_end_offset)
+    log.observer.log_start_moved(log.log_start_offset)
+    log.start_clock(segment, log.home.clock.now_ms())
 
 
 async def load_log(log: OpenLog, known: Known) -> int:

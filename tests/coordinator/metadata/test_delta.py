@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+
 from ottla.coordinator.metadata.changes import (
     FULL_UPDATE,
     LEADER_DURING_DELETE,
     BrokerChanged,
     BrokerGone,
+    Change,
     ConfigChanged,
     ConfigGone,
     PartitionChanged,
@@ -202,3 +207,46 @@ def test_gone_is_gone_only_once() -> None:
 
     assert [topic.name for topic in delta.gone_topics] == ["t"]
     assert apply_changes(delta.after, [TopicGone("t")]).is_empty
+
+
+def _named(draw: random.Random) -> Change:
+    name, kind = draw.choice("tuv"), draw.randrange(4)
+    entity = Entity("topics", name)
+    if kind == 0:
+        states = {index: led(draw.randint(1, 2)) for index in range(draw.randint(0, 2))}
+        return TopicChanged(TopicImage(name, draw.choice([ONE, TWO]) + name.encode(), states))
+    if kind == 1:
+        return TopicGone(name)
+    return ConfigChanged(entity, {"a": draw.choice("12")}) if kind == 2 else ConfigGone(entity)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_no_change_names_is_the_same(seed: int) -> None:
+    """Only what is named is compared; the result is that of a comparison of everything."""
+    draw = random.Random(seed)
+    image = EMPTY
+    for _ in range(60):
+        delta = apply_changes(image, [_named(draw) for _ in range(draw.randint(1, 4))])
+        before, image = image, delta.after
+
+        topics = before.topics.keys() | image.topics.keys()
+        other = {one for one in topics if _id(before, one) != _id(image, one)}
+        assert {one.name for one in delta.gone_topics} == other & before.topics.keys()
+        assert {one.name for one in delta.made_topics} == other & image.topics.keys()
+        assert {(one.topic, one.partition) for one in delta.partitions} == {
+            (topic, index)
+            for topic in topics
+            for index in range(3)
+            if (topic in other and before.partition(topic, index) is not None)
+            or before.partition(topic, index) != image.partition(topic, index)
+        }
+        assert delta.configs == sorted(
+            one
+            for one in before.configs.keys() | image.configs.keys()
+            if before.configs.get(one) != image.configs.get(one)
+        )
+        assert image.names == {topic.topic_id: name for name, topic in image.topics.items()}
+
+
+def _id(image: MetadataImage, name: str) -> bytes | None:
+    return image.topics[name].topic_id if name in image.topics else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from ottla.protocol.errors import KafkaError
 from ottla.protocol.ids import TopicPartition
 from tests.broker.log.bench import read_all, seams_of
 from tests.broker.log.house import TOPIC_ID, House, partition
+
+if TYPE_CHECKING:
+    from ottla.broker.log.partition_log import PartitionLog
 
 
 async def test_a_clean_stop_is_taken_at_its_word() -> None:
@@ -254,3 +258,33 @@ async def test_a_recovery_is_one_line_however_many_logs_there_are(
 
     (told,) = caplog.messages
     assert told.startswith("/d1 was not shut down cleanly: recovered 4 logs by reading ")
+
+
+async def test_a_new_log_is_what_a_start_makes_of_its_files() -> None:
+    """A thousand logs are made without the questions that loading one asks a worker."""
+    house = House()
+    logs = await house.start()
+    new = await logs.create(partition(0), TOPIC_ID, is_new=True)
+    assert house.entries(new.directory) == ["00000000000000000000.log", "partition.metadata"]
+    made = _state(new)
+    assert new.names_synced == new.names_changed
+    house.kill()
+
+    loaded = (await house.start()).get(partition(0))
+
+    assert loaded is not None
+    assert loaded.topic_id == TOPIC_ID
+    assert _state(loaded) == made
+
+
+def _state(log: PartitionLog) -> list[object]:
+    """What a log knows of itself, apart from its age."""
+    of_log = (
+        *(log.log_start_offset, log.log_end_offset, log.recovery_point, log.snapshot_offsets),
+        *(log.has_aborted, log.saved_leader_epochs, log.snapshot_position, log.refusal),
+    )
+    of_segments = [
+        (one.base_offset, one.next_offset, one.size_bytes, one.synced_bytes, one.is_active)
+        for one in log.segments
+    ]
+    return [of_log, of_segments, *(one.unindexed_bytes for one in log.segments)]
