@@ -56,6 +56,13 @@ def start_parser() -> Parser:
         help="also serve web pages that show the cluster, on 127.0.0.1 and this port (default "
         f"{DEFAULT_CONSOLE_PORT}; 0 for a free one): see 'ottla console'",
     )
+    made.add_argument(
+        "--listener-07",
+        metavar="PORT",
+        type=checked(port),
+        help=f"port on {DEFAULT_HOST} for clients of Kafka 0.7, which have no logins (default: "
+        "none)",
+    )
     _add_setting_options(made)
     made.add_argument(
         "--secure",

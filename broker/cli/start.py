@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla")
 
 METRICS_LISTENER = "ottla.metrics.listener"
+LISTENER_07 = "ottla.listener.07"
 OPEN_PROTOCOL = "PLAINTEXT"
 
 
@@ -96,6 +97,8 @@ def gather_settings(arguments: argparse.Namespace) -> dict[str, str]:
     if arguments.metrics is not None:
         host = arguments.host if arguments.host is not None else DEFAULT_HOST
         settings[METRICS_LISTENER] = str(Address(host, arguments.metrics))
+    if arguments.listener_07 is not None:
+        settings[LISTENER_07] = str(Address(DEFAULT_HOST, arguments.listener_07))
     _place(arguments, settings)
     return settings
 
@@ -242,6 +245,7 @@ def in_options(arguments: argparse.Namespace, sentence: str) -> str:
         "zookeeper.connect": (arguments.zookeeper,),
         "broker.id": (arguments.id,),
         METRICS_LISTENER: (arguments.metrics,),
+        LISTENER_07: (arguments.listener_07,),
     }
     return reworded(
         sentence,

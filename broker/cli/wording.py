@@ -19,6 +19,7 @@ OPTIONS = {
     "zookeeper.connect": ("--zookeeper",),
     "broker.id": ("--id",),
     "ottla.metrics.listener": ("--metrics",),
+    "ottla.listener.07": ("--listener-07",),
 }
 
 

@@ -19,8 +19,14 @@ from ottla.broker.log.directories.opening import open_directories
 from ottla.broker.membership.lifecycle import Lifecycle, Registration
 from ottla.broker.server.first_users import write_user
 from ottla.broker.server.http_pages import HttpPages
-from ottla.broker.server.listening import advertised, listener_specs, why_not_bound
-from ottla.broker.server.parts import build_parts
+from ottla.broker.server.listening import (
+    address_of,
+    advertised,
+    listener_specs,
+    network_settings,
+    why_not_bound,
+)
+from ottla.broker.server.parts import build_parts, listener_07
 from ottla.broker.server.requests import build_request_parts
 from ottla.broker.server.run_state import RunState
 from ottla.broker.server.shared_parts import build_shared_parts
@@ -139,6 +145,7 @@ class Broker:
         await self._register(lifecycle, logs)
         await self._wait_until_ready()
         self._start_chores(logs)
+        self._open_listener_07(requests)
         requests.network.serve_with(requests.dispatcher.dispatch)
         self.parts.coordinators.start(self.partitions)
         self.state.is_serving = True
@@ -194,6 +201,22 @@ class Broker:
             self.addresses = network.bind(specs)
         except OSError as error:
             raise CannotStart(why_not_bound(specs, error)) from error
+
+    def _open_listener_07(self, requests: RequestParts) -> None:
+        wanted = self.config.listener_07
+        if wanted is None:
+            return
+        settings, tasks = network_settings(self.config), self.parts.shared.tasks
+        dispatch = requests.dispatcher.dispatch
+        listener = listener_07()(requests.services, dispatch, settings, tasks)
+        self.state.listener_07 = listener
+        try:
+            listener.open(address_of(wanted))
+        except OSError as error:
+            raise CannotStart(
+                f"cannot listen on {wanted} for clients of 0.7: {error.strerror or error}. "
+                "Choose another address with ottla.listener.07."
+            ) from error
 
     async def _register(self, lifecycle: Lifecycle, logs: LogDirectories) -> None:
         parts = self.parts
@@ -288,6 +311,8 @@ class Broker:
             if not is_last:
                 await state.requests.controlled_shutdown.say(parts.receiver.broker_epoch)
             state.requests.network.stop_accepting()
+        if state.listener_07 is not None:
+            state.listener_07.network.stop_accepting()
         await parts.shared.chores.stop()
         if state.is_serving:
             await parts.housekeeping.finish()
@@ -297,6 +322,8 @@ class Broker:
         await asyncio.sleep(0)
         if state.requests is not None:
             await state.requests.network.stop(DRAIN_MS)
+        if state.listener_07 is not None:
+            await state.listener_07.network.stop(DRAIN_MS)
         parts.shared.waiting.close()
         parts.channel.close()
         broker_epoch = -1

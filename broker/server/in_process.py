@@ -27,13 +27,17 @@ if TYPE_CHECKING:
 _PORT = re.compile(r":(\d+)(?=\s*(?:,|$))")
 
 
+# Settings with one address.
+_ADDRESSES = ("ottla.metrics.listener", "ottla.listener.07")
+
+
 def settings_of(settings: Mapping[str, str], node_id: int) -> dict[str, str]:
     """The settings of one of the brokers: ports count up from those given, 0 stays a free one;
     the data is in a directory named after the broker."""
     own = dict(settings)
     own.pop("node.id", None)
     own["broker.id"] = str(node_id)
-    for name in ("listeners", "advertised.listeners", "ottla.metrics.listener"):
+    for name in ("listeners", "advertised.listeners", *_ADDRESSES):
         if name in own:
             own[name] = _PORT.sub(lambda found: _shifted(found, node_id), own[name])
     directories = own.pop("log.dir", "") if "log.dirs" not in own else own["log.dirs"]

@@ -111,9 +111,12 @@ def listener_specs(
 
 def metrics_address(config: BrokerConfig) -> Address | None:
     """Where figures are served over HTTP, None for nowhere."""
-    if config.metrics_listener is None:
-        return None
-    host, _, port = config.metrics_listener.rpartition(":")
+    return None if config.metrics_listener is None else address_of(config.metrics_listener)
+
+
+def address_of(text: str) -> Address:
+    """The address that a setting writes as host:port."""
+    host, _, port = text.rpartition(":")
     return Address(host.strip("[]"), int(port))
 
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ottla.broker.following.fetchers import Fetchers
     from ottla.broker.security.token_store import TokenStore
     from ottla.broker.server.shared_parts import SharedParts
+    from ottla.broker.wire07.listener import Listener07
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import MetadataDelta
     from ottla.protocol.ports import Ports
@@ -159,6 +160,13 @@ def _audit_topic() -> type[AuditTopic]:
     from ottla.broker.coordinating.audit_topic import AuditTopic
 
     return AuditTopic
+
+
+def listener_07() -> type[Listener07]:
+    """Loaded by brokers with a listener for clients of 0.7 only."""
+    from ottla.broker.wire07.listener import Listener07
+
+    return Listener07
 
 
 def _build_audit_topic(shared: SharedParts, peers: Peers) -> AuditTopic | None:

@@ -43,6 +43,7 @@ class RequestParts(NamedTuple):
     network: NetworkServer
     controlled_shutdown: ControlledShutdown
     quotas: Quotas
+    services: Services
 
 
 def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) -> RequestParts:
@@ -75,7 +76,7 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
     services.quotas.trusts = partial(seems_broker, services)
     shared.metadata.subscribe(_limits_follower(network, config, parts.settings))
     shutdown = ControlledShutdown(config, parts.peers, shared.metadata, admin.partitions, clock)
-    return RequestParts(dispatcher, network, shutdown, services.quotas)
+    return RequestParts(dispatcher, network, shutdown, services.quotas, services)
 
 
 def _limits_follower(

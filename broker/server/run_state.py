@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.broker.membership.lifecycle import Lifecycle
     from ottla.broker.server.parts import BrokerParts
     from ottla.broker.server.requests import RequestParts
+    from ottla.broker.wire07.listener import Listener07
 
 
 class RunState:
@@ -25,6 +26,8 @@ class RunState:
         self.lifecycle: Lifecycle | None = None
         self.logs: LogDirectories | None = None
         self.requests: RequestParts | None = None
+        # With ottla.listener.07 only.
+        self.listener_07: Listener07 | None = None
         self.is_serving = False
         self.is_stopping = False
         self.has_failed = False

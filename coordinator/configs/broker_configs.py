@@ -104,6 +104,7 @@ class BrokerConfig:
     inter_broker_protocol_version: str
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int
+    listener_07: str | None
     log_cleaner_enable: bool
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_scheduler_interval_ms: int

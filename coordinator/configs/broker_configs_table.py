@@ -394,6 +394,8 @@ ottla.free.space.floor.bytes | long | 268435456 | >=0 | read-only | yes
     Free space of a data directory below which writes to it are refused.
 ottla.inter.broker.listeners | list | "" | - | read-only | yes
     Listeners that brokers may come by, besides inter.broker.listener.name, while it is changed.
+ottla.listener.07 | string | null | address | read-only | yes
+    Where clients of Kafka 0.7 are served, as host:port, without login; nowhere if not set.
 ottla.metrics.listener | string | null | address | read-only | yes
     Where /metrics, /healthz and /readyz are served over HTTP, as host:port; nowhere if not set.
 ottla.oauthbearer.allow.unsecured.tokens | bool | false | - | read-only | yes

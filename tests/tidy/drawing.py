@@ -42,6 +42,7 @@ protocol:
 protocol.messages:
 protocol.records:
 protocol.message_sets: protocol.records
+protocol.wire07: protocol.records
 protocol.sasl:
 wire.tls:
 wire: protocol.messages protocol.sasl wire.tls
@@ -159,6 +160,9 @@ broker.handlers.security: broker.authorization broker.engine broker.handlers bro
 broker.handlers.transactions: broker.coordinating broker.engine broker.handlers
     broker.partitions broker.policy coordinator coordinator.metadata coordinator.transaction
     protocol.messages
+broker.wire07: broker.authorization broker.engine broker.handlers broker.network broker.partitions
+    broker.replica coordinator.metadata coordinator.store protocol.message_sets protocol.messages
+    protocol.records protocol.wire07
 broker.metrics: broker.api broker.coordinating broker.engine broker.following
     broker.log.directories broker.metadata broker.network broker.partitions broker.quotas
     broker.security coordinator.group coordinator.metadata coordinator.store

@@ -1,0 +1,1 @@
+"""The listener for clients of Kafka 0.7."""

@@ -1,0 +1,1 @@
+"""The wire of Kafka 0.7."""
