@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.support.clients import needs
-from tests.interop.support.environments import old_kafka_jars, python_with
+from tests.interop.support.environments import go_program, old_kafka_jars, python_with
 from tests.support.broker_process import ROOT
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ COUNT = 200
 TIMEOUT_S = 120
 LIBRDKAFKA = ["0.8.2.2", "0.9.0.1", "0.10.0.1"]
 KAFKA_PYTHON = ["0.8.0", "0.8.1", "0.8.2", "0.9", "0.10.0", "0.10.1", "0.10.2"]
+SARAMA = ["0.8.2.0", "0.9.0.1", "0.10.0.0", "0.10.2.0"]
 CODECS = ["none", "gzip", "snappy", "lz4"]
 # LZ4 of format 0 needs xxHash, which kafka-python computes with another package.
 _PACKAGES = ("kafka-python==2.0.2", "python-snappy", "lz4", "xxhash")
@@ -88,6 +89,28 @@ def test_kafka_python_speaks_to_an_older_kafka(
 
     committed = None if version == "0.8.0" else COUNT // 2
     assert found == {"same": True, "times": True, "committed": committed}
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(
+    ("version", "codec"),
+    [
+        (version, codec)
+        for version in SARAMA
+        for codec in CODECS
+        # It writes LZ4 from 0.10 on.
+        if codec != "lz4" or version.startswith("0.10")
+    ],
+)
+def test_sarama_speaks_to_an_older_kafka(
+    broker: Bootstrap, topic: str, version: str, codec: str
+) -> None:
+    """Its setting ``Version`` names the broker; it does not ask what the broker supports."""
+    needs("go")
+    program = go_program("saramaold")
+    found = json.loads(_run(program, broker.address, version, codec, topic, str(COUNT)))
+
+    assert found == {"same": True, "committed": COUNT // 2}
 
 
 @pytest.mark.interop

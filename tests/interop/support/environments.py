@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PROGRAMS = ROOT / "tests" / "interop" / "programs"
 GO_PROGRAMS = (
     *("franz", "franzmember", "franzpipeline", "franzsecured"),
-    *("sarama", "saramapipeline", "saramasecured"),
+    *("sarama", "saramaold", "saramapipeline", "saramasecured"),
 )
 
 
