@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.cli import secure
+from ottla.broker.cli.json_lines import JsonLines
 from ottla.broker.cli.optional_parts import console_check, console_run
 from ottla.broker.cli.parsers import (
     DEFAULT_CLUSTER_DIR,
@@ -31,7 +32,7 @@ from ottla.broker.cli.written import written_settings
 from ottla.broker.server.broker import Broker, CannotStart
 from ottla.broker.server.first_users import FirstUser, parse_first_user
 from ottla.broker.server.in_process import BrokersInProcess
-from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames, JsonLines
+from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames
 from ottla.broker.system.file_limits import raise_descriptor_limit
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealDisk, RealOffload, RealProcess

@@ -7,9 +7,7 @@ start each broker in its own task. With a single broker the lines carry no id.
 from __future__ import annotations
 
 import contextvars
-import json
 import logging
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +24,11 @@ async def as_broker(node_id: int, work: Coroutine[Any, Any, None]) -> None:
     await work
 
 
+def current_broker() -> int | None:
+    """The broker whose work logs now; None in a process of a single broker."""
+    return _NODE_ID.get()
+
+
 class BrokerNames(logging.Filter):
     """Sets the ``broker`` field of ``LOG_FORMAT``: "broker 2 ", or empty."""
 
@@ -33,23 +36,3 @@ class BrokerNames(logging.Filter):
         node_id = _NODE_ID.get()
         record.broker = "" if node_id is None else f"broker {node_id} "
         return True
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object per line, for programs that collect logs: ``time`` in UTC, ``level``,
-    ``logger``, ``message``, and where they apply ``broker`` and ``exception``."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line: dict[str, object] = {
-            "time": moment.replace("+00:00", "Z"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        node_id = _NODE_ID.get()
-        if node_id is not None:
-            line["broker"] = node_id
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)

@@ -8,7 +8,8 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames, JsonLines, as_broker
+from ottla.broker.cli.json_lines import JsonLines
+from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames, as_broker
 from ottla.protocol.ports import Address, SocketOptions
 from ottla.wire.clock import RealClock
 from ottla.wire.real import RealNet
