@@ -22,6 +22,8 @@ class ConnectionConfig:
         response_bytes_max: The largest answer to accept, in bytes.
         socket: Options of the TCP socket.
         security: Encryption and login; plaintext without a login by default.
+        cluster_id: The cluster that the peer must belong to (KIP-1242); None for any.
+        node_id: The broker that the peer must be; -1 for any.
     """
 
     client_id: str = "ottla"
@@ -32,3 +34,5 @@ class ConnectionConfig:
     response_bytes_max: int = 256 * 1024 * 1024
     socket: SocketOptions = field(default_factory=SocketOptions)
     security: ConnectionSecurity = PLAINTEXT
+    cluster_id: str | None = None
+    node_id: int = -1

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SOFTWARE_NAME = "ottla"
 # Version 4 only adds supported features with minimum level 0, and 5 a check of the addressed node.
 API_VERSIONS = declare(ApiKey.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse, 0, 3)
+_NODE_CHECK_VERSION = 5
 UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -49,7 +50,7 @@ async def connect(net: Net, clock: Clock, address: Address, config: ConnectionCo
         raise unreachable(address, error) from error
     connection = Connection(socket, clock, address, config)
     try:
-        await negotiate(connection, config.connect_timeout_ms)
+        await negotiate(connection, config)
         if config.security.sasl is not None:
             await log_in(connection, config.security.sasl, clock, config.connect_timeout_ms)
     except AuthenticationFailed:
@@ -79,13 +80,21 @@ def unreachable(address: Address, error: OSError) -> BrokerUnreachable:
     return kind(address, reason_of(error))
 
 
-async def negotiate(connection: Connection, timeout_ms: float) -> None:
+async def negotiate(connection: Connection, config: ConnectionConfig) -> None:
     """Ask the broker for its versions. Raises TransportError or RequestRefused."""
+    request, timeout_ms = first_request(), config.connect_timeout_ms
     version: int | None = API_VERSIONS.versions.last
+    if config.cluster_id is not None or config.node_id >= 0:
+        version = _NODE_CHECK_VERSION
+        request.cluster_id, request.node_id = config.cluster_id, config.node_id
     while version is not None:
         asked = version
-        answer = await connection.ask(API_VERSIONS, asked, first_request(), timeout_ms, read_answer)
+        answer = await connection.ask(API_VERSIONS, asked, request, timeout_ms, read_answer)
         version = version_to_retry(answer, asked)
+    if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+        reason = f"it is not broker {config.node_id} of the cluster {config.cluster_id}"
+        connection.close(reason)
+        raise BrokerUnreachable(connection.address, reason)
     connection.adopt(learned(answer, connection.address), features_of(answer))
 
 

@@ -1,6 +1,7 @@
-"""ApiVersions (key 18): what this broker serves. Versions 0-4.
+"""ApiVersions (key 18): what this broker serves. Versions 0-5.
 
 3: client software name and version, features. 4: supported features with minimum 0 (KIP-584).
+5: the cluster and the broker that the sender means to reach (KIP-1242).
 A version above ours is answered by the dispatcher with a version 0 body (KIP-511).
 """
 
@@ -38,6 +39,9 @@ def handle(
     ):
         response.error_code = ErrorCode.INVALID_REQUEST
         return response
+    if _is_misdirected(services, request):
+        response.error_code = ErrorCode.REBOOTSTRAP_REQUIRED
+        return response
     response.api_keys = services.advertised(context.api_version)
     response.supported_features = [
         SupportedFeatureKey(name, *levels)
@@ -51,3 +55,10 @@ def handle(
         FinalizedFeatureKey(name, level, level) for name, level in finalized.levels.items()
     ]
     return response
+
+
+def _is_misdirected(services: Services, request: ApiVersionsRequest) -> bool:
+    """Whether the sender means another broker, or one of another cluster: older versions, which do
+    not name one, have the defaults."""
+    is_of_cluster = request.cluster_id in (None, services.metadata.cluster_id)
+    return not is_of_cluster or request.node_id not in (-1, services.node_id)

@@ -127,7 +127,7 @@ TABLE: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_GROUPS, 0, 6, handlers.describe_groups),
         Api(ApiKey.LIST_GROUPS, 0, 5, handlers.list_groups),
         Api(ApiKey.SASL_HANDSHAKE, 0, 1, handlers.sasl_handshake),
-        Api(ApiKey.API_VERSIONS, 0, 4, handlers.api_versions),
+        Api(ApiKey.API_VERSIONS, 0, 5, handlers.api_versions),
         Api(ApiKey.CREATE_TOPICS, 0, 7, handlers.create_topics, waits=True),
         Api(ApiKey.DELETE_TOPICS, 0, 6, handlers.delete_topics, waits=True),
         Api(ApiKey.DELETE_RECORDS, 0, 2, handlers.delete_records, waits=True),

@@ -67,6 +67,9 @@ class Peers:
             client_id=f"{purpose}-{self.node_id}-to-{node_id}",
             request_timeout_ms=request_timeout_ms,
             security=self._security,
+            # Another broker or cluster may have the address by now.
+            cluster_id=self._metadata.cluster_id or None,
+            node_id=node_id,
         )
         return await connect(self._net, self._clock, self.address_of(node_id), config)
 

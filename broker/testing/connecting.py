@@ -40,6 +40,14 @@ def checked_rules(
             found += [one] if isinstance(one, AclRule) else one.rules()
         except ValueError as error:
             raise ClusterError(str(error)) from None
+    for rule in found:
+        kind, _, name = rule.principal.partition(":")
+        if kind == "User" and name != "*" and name not in users:
+            known = ", ".join(sorted(users)) or "none"
+            raise ClusterError(
+                f"an access rule is about the user {name!r}, which the cluster does not have: "
+                f"add it to users (known: {known})"
+            )
     return tuple(dict.fromkeys(found))
 
 

@@ -39,7 +39,7 @@ SERVED = {
     15: (0, 6),
     16: (0, 5),
     17: (0, 1),
-    18: (0, 4),
+    18: (0, 5),
     19: (0, 7),
     20: (0, 6),
     21: (0, 2),
@@ -112,10 +112,10 @@ async def test_an_unknown_version_of_api_versions_is_told_what_is_served(
 
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     own = next(entry for entry in answer.api_keys if entry.api_key == 18)
-    assert (own.min_version, own.max_version) == (0, 4)
+    assert (own.min_version, own.max_version) == (0, 5)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_the_answer_to_api_versions_tells_the_truth(client: RawClient, version: int) -> None:
     """Minima decide whether old librdkafka uses a feature at all."""
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")

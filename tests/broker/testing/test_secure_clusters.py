@@ -181,6 +181,10 @@ def test_programs_of_go_and_node_get_what_they_need_as_json(cluster: ottla.Clust
         ({"security": "sasl_ssl", "acls": [ottla.Acl("a", "read")]}, "names a topic"),
         ({"security": "sasl_ssl", "acls": [ottla.Acl("a", "fly", topic="t")]}, "'fly'"),
         ({"security": "sasl_ssl", "acls": [ottla.Acl("a", "", topic="t")]}, "operations"),
+        (
+            {"security": "sasl_ssl", "users": USERS, "acls": [ottla.Acl("al", "read", topic="t")]},
+            "the user 'al', which the cluster does not have",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_start(
