@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.authorization.index import UNREADABLE, AclIndex
 from ottla.broker.engine.concurrently import pipelined
-from ottla.broker.engine.tasks import stopped
 from ottla.coordinator.store import acls
 from ottla.coordinator.store.announcements import (
+    AnnouncementFollower,
     ensure_znode,
-    sweep_announcements,
     write_announced,
 )
 from ottla.coordinator.store.store import Create, Delete, NoNode, Replace, StoreError
@@ -27,12 +26,13 @@ from ottla.protocol.acls import AclPattern, AclResourceType, AclRule, PatternTyp
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ottla.broker.authorization.authorizer import AclAuthorizer
     from ottla.broker.authorization.index import Rules
     from ottla.broker.engine.tasks import Tasks
-    from ottla.coordinator.store.store import MetadataSession, Operation, WatchEvent
+    from ottla.coordinator.store.announcements import ChangeAnnouncement
+    from ottla.coordinator.store.store import MetadataSession, Operation
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.authorization")
@@ -43,6 +43,7 @@ Edit = Callable[[tuple[AclRule, ...]], tuple[AclRule, ...]]
 _ATTEMPTS = 12
 _RETRY_MS = 50
 _STORED = (PatternType.LITERAL, PatternType.PREFIXED)
+_KIND_OF = {acls.CHANGES[kind]: kind for kind in _STORED}
 
 
 class AclStore:
@@ -51,11 +52,10 @@ class AclStore:
     def __init__(self, authorizer: AclAuthorizer, clock: Clock, tasks: Tasks) -> None:
         self._authorizer = authorizer
         self._clock = clock
-        self._tasks = tasks
         self._session: MetadataSession | None = None
-        self._follower: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
-        self._last_read = dict.fromkeys(_STORED, "")
+        self._follower = AnnouncementFollower(
+            "access rules", tasks.spawn, tuple(_KIND_OF), self._take
+        )
         # Reading and taking in are one step: of two overlapping reads the older must not win.
         self._lock = asyncio.Lock()
 
@@ -82,59 +82,27 @@ class AclStore:
     async def begin(self, session: MetadataSession) -> None:
         """Read every rule in the new session, and follow the changes. Raises StoreError."""
         self._session = session
-        # An event from here on is of a watch that is used up: it must not be forgotten.
-        self._changed.clear()
-        # First the watches, then the reading: a change in between is read twice, not never (C-13).
-        for kind in _STORED:
-            names = await session.children(acls.CHANGES[kind], self._on_event)
-            self._last_read[kind] = names[-1] if names else ""
+        await self._follower.watch(session)
         await self._load(session)
-        self._follower = self._tasks.spawn("acls", self._follow(session))
+        self._follower.start(session)
 
     async def end(self) -> None:
         """Stop following; the rules that are known stay in force."""
         self._session = None
-        await stopped(self._follower)
-        self._follower = None
+        await self._follower.end()
 
-    def _on_event(self, _event: WatchEvent) -> None:
-        self._changed.set()
-
-    async def _follow(self, session: MetadataSession) -> None:
-        try:
-            while True:
-                await self._changed.wait()
-                self._changed.clear()
-                patterns: dict[AclPattern, None] = {}
-                for kind in _STORED:
-                    await self._read_announcements(session, kind, patterns)
-                await self._refresh(session, patterns)
-        except StoreError as error:
-            # The session is over or in doubt; the next one reads everything anew.
-            logger.info("this broker no longer follows changes of access rules: %s", error)
-
-    async def _read_announcements(
-        self, session: MetadataSession, kind: PatternType, patterns: dict[AclPattern, None]
+    async def _take(
+        self, session: MetadataSession, announced: Sequence[ChangeAnnouncement]
     ) -> None:
-        names = await session.children(acls.CHANGES[kind], self._on_event)
-        read: list[tuple[str, int]] = []
-        for name in names:
-            path = f"{acls.CHANGES[kind]}/{name}"
-            try:
-                found = await session.get(path)
-            except NoNode:
-                # Another broker has swept the announcement away.
-                continue
-            read.append((path, found.stat.created_ms))
-            if name > self._last_read[kind]:
-                pattern = acls.parse_change(kind, found.data)
-                if pattern is None:
-                    logger.error("the announcement of an access rule, %s, is unreadable", path)
-                else:
-                    patterns[pattern] = None
-        if names:
-            self._last_read[kind] = max(self._last_read[kind], names[-1])
-        await sweep_announcements(session, read)
+        """Read the rules again that have changed."""
+        patterns: dict[AclPattern, None] = {}
+        for path, data in announced:
+            pattern = acls.parse_change(_KIND_OF[path.rpartition("/")[0]], data)
+            if pattern is None:
+                logger.error("the announcement of an access rule, %s, is unreadable", path)
+            else:
+                patterns[pattern] = None
+        await self._refresh(session, patterns)
 
     async def _refresh(self, session: MetadataSession, patterns: Iterable[AclPattern]) -> None:
         wanted = list(patterns)

@@ -12,40 +12,36 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.engine.concurrently import pipelined
-from ottla.broker.engine.tasks import stopped
 from ottla.coordinator.metadata.changes import Change, ConfigChanged, ConfigGone
 from ottla.coordinator.metadata.image import Entity
 from ottla.coordinator.store import entities as names_of
 from ottla.coordinator.store import paths
+from ottla.coordinator.store.announcements import AnnouncementFollower
 from ottla.coordinator.store.store import NoNode, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Iterable, Sequence
 
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.metadata.metadata import MetadataCache
-    from ottla.coordinator.store.store import MetadataSession, WatchEvent
-    from ottla.protocol.ports import Clock
+    from ottla.coordinator.store.announcements import ChangeAnnouncement
+    from ottla.coordinator.store.store import MetadataSession
 
 logger = logging.getLogger("ottla.configs")
 
 FOLLOWED_TYPES = ("topics", "brokers", "groups", names_of.USERS, names_of.CLIENTS, names_of.IPS)
-# Announcements are kept that long, for brokers that are slow to read them.
-ANNOUNCEMENT_RETENTION_MS = 15 * 60 * 1000
 
 
 class ConfigWatch:
     """Owned by the server; follows one session after another."""
 
-    def __init__(self, metadata: MetadataCache, clock: Clock, tasks: Tasks) -> None:
+    def __init__(self, metadata: MetadataCache, tasks: Tasks) -> None:
         self._metadata = metadata
-        self._clock = clock
-        self._tasks = tasks
         self._session: MetadataSession | None = None
-        self._follower: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
-        self._last_read = ""
+        self._follower = AnnouncementFollower(
+            "settings", tasks.spawn, (paths.CONFIG_CHANGES,), self._take
+        )
         # Reading and taking in are one step: of two overlapping reads the older must not win.
         self._lock = asyncio.Lock()
         self._read_once = asyncio.Event()
@@ -53,11 +49,7 @@ class ConfigWatch:
     async def begin(self, session: MetadataSession) -> None:
         """Read everything in the new session, and follow it. Raises StoreError."""
         self._session = session
-        # An event from here on is of a watch that is used up: it must not be forgotten.
-        self._changed.clear()
-        # First the watch, then the reading: a change in between is read twice, not never (C-13).
-        names = await session.children(paths.CONFIG_CHANGES, self._on_event)
-        self._last_read = names[-1] if names else ""
+        await self._follower.watch(session)
         entities = [
             entity
             for entity_type in FOLLOWED_TYPES
@@ -67,7 +59,7 @@ class ConfigWatch:
         gone = [one for one in self._metadata.image.configs if one not in known]
         await self._refresh(session, [*entities, *gone])
         self._read_once.set()
-        self._follower = self._tasks.spawn("settings", self._follow(session))
+        self._follower.start(session)
 
     async def until_read(self) -> None:
         """Return once all settings have been read for the first time."""
@@ -76,8 +68,7 @@ class ConfigWatch:
     async def end(self) -> None:
         """Stop following; what is known stays."""
         self._session = None
-        await stopped(self._follower)
-        self._follower = None
+        await self._follower.end()
 
     async def refresh_topics(self, names: Iterable[str]) -> None:
         """Read the settings of these topics again. Raises KafkaError."""
@@ -103,39 +94,13 @@ class ConfigWatch:
             changes = await pipelined(lambda entity: _read(session, entity), tuple(entities))
             self._metadata.take(change for change in changes if change is not None)
 
-    def _on_event(self, _event: WatchEvent) -> None:
-        self._changed.set()
-
-    async def _follow(self, session: MetadataSession) -> None:
-        try:
-            while True:
-                await self._changed.wait()
-                self._changed.clear()
-                await self._read_announcements(session)
-        except StoreError as error:
-            # The session is over or in doubt; the next one reads everything anew.
-            logger.info("this broker no longer follows changes of settings: %s", error)
-
-    async def _read_announcements(self, session: MetadataSession) -> None:
-        names = await session.children(paths.CONFIG_CHANGES, self._on_event)
-        entities: dict[Entity, None] = {}
-        for name in names:
-            path = f"{paths.CONFIG_CHANGES}/{name}"
-            await _unless_gone(self._read_one(session, path, name, entities))
-        if names:
-            self._last_read = max(self._last_read, names[-1])
-        await self._refresh(session, entities)
-
-    async def _read_one(
-        self, session: MetadataSession, path: str, name: str, entities: dict[Entity, None]
+    async def _take(
+        self, session: MetadataSession, announced: Sequence[ChangeAnnouncement]
     ) -> None:
-        found = await session.get(path)
-        if name > self._last_read:
-            changed = paths.parse_config_change(found.data)
-            if changed is not None and changed[0] in FOLLOWED_TYPES:
-                entities[Entity(*changed)] = None
-        elif found.stat.created_ms < self._clock.wall_ms() - ANNOUNCEMENT_RETENTION_MS:
-            await session.delete(path)
+        """Read the settings again that have changed."""
+        changes = (paths.parse_config_change(one.data) for one in announced)
+        entities = (Entity(*one) for one in changes if one and one[0] in FOLLOWED_TYPES)
+        await self._refresh(session, dict.fromkeys(entities))
 
 
 async def _listed(session: MetadataSession, entity_type: str) -> list[Entity]:
@@ -169,11 +134,3 @@ async def _read(session: MetadataSession, entity: Entity) -> Change | None:
         logger.error("the settings of %s %s are unreadable and ignored", *entity)
         return None
     return ConfigChanged(entity, values)
-
-
-async def _unless_gone(step: Awaitable[None]) -> None:
-    """Another broker may have swept the announcement away meanwhile."""
-    try:
-        await step
-    except NoNode:
-        return

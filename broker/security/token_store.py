@@ -13,12 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.engine.concurrently import pipelined
-from ottla.broker.engine.tasks import stopped
 from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.security.token_changes import change_token, create_token
 from ottla.broker.security.token_rules import TokenLifetimes, created
 from ottla.coordinator.store import delegation_tokens as layout
-from ottla.coordinator.store.announcements import ensure_znode, sweep_announcements
+from ottla.coordinator.store.announcements import AnnouncementFollower, ensure_znode
 from ottla.coordinator.store.store import NoNode, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -31,8 +30,9 @@ if TYPE_CHECKING:
     from ottla.broker.security.token_changes import TokenEdit
     from ottla.broker.security.token_rules import TokenOrder
     from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.coordinator.store.announcements import ChangeAnnouncement
     from ottla.coordinator.store.delegation_tokens import TokenInformation
-    from ottla.coordinator.store.store import MetadataSession, WatchEvent
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ports import Ports
     from ottla.protocol.secret import Secret
 
@@ -62,11 +62,10 @@ class TokenStore:
         self.on_change: Callable[[RequestCaller, str, str, str], object] = lambda *_change: None
         self._clock = ports.clock
         self._random = ports.random
-        self._tasks = tasks
         self._session: MetadataSession | None = None
-        self._follower: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
-        self._last_read = ""
+        self._follower = AnnouncementFollower(
+            "delegation tokens", tasks.spawn, (layout.CHANGES,), self._take
+        )
         # Reading and taking in are one step: of two overlapping reads the older must not win.
         self._lock = asyncio.Lock()
 
@@ -77,56 +76,24 @@ class TokenStore:
         for path in layout.PERMANENT_PATHS:
             await ensure_znode(session, path)
         self._session = session
-        # An event from here on is of a watch that is used up: it must not be forgotten.
-        self._changed.clear()
-        # First the watch, then the reading: a change in between is read twice, not never.
-        names = await session.children(layout.CHANGES, self._on_event)
-        self._last_read = names[-1] if names else ""
+        await self._follower.watch(session)
         async with self._lock:
             ids = await session.children(layout.TOKENS)
             found = await pipelined(partial(_read, session), ids)
             self.tokens.take_all(token for token in found if token is not None)
-        self._follower = self._tasks.spawn("delegation tokens", self._follow(session))
+        self._follower.start(session)
 
     async def end(self) -> None:
         """Stop following; the tokens that are known stay so, until they expire."""
         self._session = None
-        await stopped(self._follower)
-        self._follower = None
+        await self._follower.end()
 
-    def _on_event(self, _event: WatchEvent) -> None:
-        self._changed.set()
-
-    async def _follow(self, session: MetadataSession) -> None:
-        try:
-            while True:
-                await self._changed.wait()
-                self._changed.clear()
-                await self._refresh(session, await self._announced(session))
-        except StoreError as error:
-            # The session is over or in doubt; the next one reads everything anew.
-            logger.info("delegation tokens are not followed any more: %s", error)
-
-    async def _announced(self, session: MetadataSession) -> list[str]:
-        """The tokens that have changed since the last reading."""
-        names = await session.children(layout.CHANGES, self._on_event)
-        read: list[tuple[str, int]] = []
-        changed: dict[str, None] = {}
-        for name in names:
-            path = f"{layout.CHANGES}/{name}"
-            try:
-                found = await session.get(path)
-            except NoNode:
-                # Another broker has swept the announcement away.
-                continue
-            read.append((path, found.stat.created_ms))
-            token_id = layout.parse_change(found.data)
-            if name > self._last_read and token_id is not None:
-                changed[token_id] = None
-        if names:
-            self._last_read = max(self._last_read, names[-1])
-        await sweep_announcements(session, read)
-        return list(changed)
+    async def _take(
+        self, session: MetadataSession, announced: Sequence[ChangeAnnouncement]
+    ) -> None:
+        """Read the tokens again that have changed."""
+        ids = (layout.parse_change(one.data) for one in announced)
+        await self._refresh(session, list(dict.fromkeys(one for one in ids if one is not None)))
 
     async def _refresh(self, session: MetadataSession, token_ids: Sequence[str]) -> None:
         async with self._lock:

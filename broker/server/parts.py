@@ -113,7 +113,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
     metadata.subscribe(_settings_follower(settings, partitions))
     isr_writer = IsrWriter(partitions, metadata, clock, tasks, lag.time_max_ms)
     flushes = Flushes(tasks)
-    configs = ConfigWatch(metadata, clock, tasks)
+    configs = ConfigWatch(metadata, tasks)
     receiver = ControlReceiver(metadata, partitions, configs, tasks)
     tls = BrokerTls(config, lambda: settings.sources, clock)
     inner = config.inter_broker_listener_name

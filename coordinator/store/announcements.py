@@ -6,7 +6,9 @@ has changed, and not what.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.store.store import (
     BadVersion,
@@ -15,15 +17,109 @@ from ottla.coordinator.store.store import (
     GroupFailed,
     NodeExists,
     NoNode,
+    StoreError,
 )
+from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-    from ottla.coordinator.store.store import MetadataSession, Operation
+    from ottla.coordinator.store.store import MetadataSession, Operation, WatchEvent
+
+logger = logging.getLogger("ottla.store")
 
 # Announcements are kept that long, for brokers that are slow to read them.
 ANNOUNCEMENT_RETENTION_MS = 15 * 60 * 1000
+
+
+class ChangeAnnouncement(NamedTuple):
+    """One that this broker has not read before: its znode's path, and what it contains."""
+
+    path: str
+    data: bytes
+
+
+class AnnouncementFollower:
+    """Reads the announcements below some znodes, in one session after another.
+
+    Args:
+        subject: What the announcements are about, for the log and for the name of the task.
+        spawn: Runs a coroutine as a task.
+        roots: The znodes that have the announcements as children.
+        take: Reads again what new announcements name. It may raise StoreError.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        spawn: Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]],
+        roots: Sequence[str],
+        take: Callable[[MetadataSession, list[ChangeAnnouncement]], Awaitable[None]],
+    ) -> None:
+        self._subject = subject
+        self._spawn = spawn
+        self._take = take
+        self._last_read = dict.fromkeys(roots, "")
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def watch(self, session: MetadataSession) -> None:
+        """Set the watches. Read everything after this, and then ``start``: a change in between is
+        read twice, not never (C-13). Raises StoreError."""
+        assert self._task is None, "one session at a time"
+        # An event from here on is of a watch that is used up: it must not be forgotten.
+        self._changed.clear()
+        for root in self._last_read:
+            names = await session.children(root, self._on_event)
+            self._last_read[root] = names[-1] if names else ""
+
+    def start(self, session: MetadataSession) -> None:
+        """Follow the announcements in this session, until ``end`` or its own end."""
+        assert self._task is None, "one session at a time"
+        self._task = self._spawn(self._subject, self._follow(session))
+
+    async def end(self) -> None:
+        """Stop following. May be called again."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _on_event(self, _event: WatchEvent) -> None:
+        self._changed.set()
+
+    async def _follow(self, session: MetadataSession) -> None:
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                await self._read(session)
+        except StoreError as error:
+            # The session is over or in doubt; the next one reads everything anew.
+            logger.info("this broker no longer follows changes of %s: %s", self._subject, error)
+
+    async def _read(self, session: MetadataSession) -> None:
+        new: list[ChangeAnnouncement] = []
+        known: list[list[tuple[str, int]]] = []
+        for root, last_read in list(self._last_read.items()):
+            names = await session.children(root, self._on_event)
+            found: list[tuple[str, int]] = []
+            for name in names:
+                path = f"{root}/{name}"
+                try:
+                    node = await session.get(path)
+                except NoNode:
+                    # Another broker has swept the announcement away.
+                    continue
+                found.append((path, node.stat.created_ms))
+                if name > last_read:
+                    new.append(ChangeAnnouncement(path, node.data))
+            # The store numbers them upwards; after a sweep the last one may be an earlier one.
+            self._last_read[root] = max(last_read, names[-1] if names else "")
+            known.append(found)
+        await self._take(session, new)
+        for announcements in known:
+            await sweep_announcements(session, announcements)
 
 
 async def ensure_znode(session: MetadataSession, path: str) -> None:

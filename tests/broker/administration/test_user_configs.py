@@ -90,7 +90,7 @@ async def test_a_broker_that_joins_reads_users_and_their_clients() -> None:
     await write_as_kafka(node, name, paths.build_config({"x": "1"}))
     await node.admin.set_configs("ips", "127.0.0.1", {"connection_creation_rate": "3"})
     metadata = MetadataCache(node.clock)
-    watch = ConfigWatch(metadata, node.clock, node.tasks)
+    watch = ConfigWatch(metadata, node.tasks)
     await watch.begin(node.lifecycle.session)
 
     assert metadata.config("users", name) == {"x": "1"}
@@ -109,7 +109,7 @@ async def test_a_change_while_a_broker_reads_the_settings_is_followed_and_those_
     await node.admin.set_configs("users", "u", {"x": "1"})
     session = node.lifecycle.session
     metadata = MetadataCache(node.clock)
-    watch = ConfigWatch(metadata, node.clock, node.tasks)
+    watch = ConfigWatch(metadata, node.tasks)
     real = session.get
     is_begun, may_go_on = asyncio.Event(), asyncio.Event()
 

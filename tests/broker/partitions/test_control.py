@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def receiver_for(replicas: Replicas) -> ControlReceiver:
     clock, tasks = HandClock(), Tasks()
     metadata = MetadataCache(clock)
-    return ControlReceiver(metadata, replicas, ConfigWatch(metadata, clock, tasks), tasks)
+    return ControlReceiver(metadata, replicas, ConfigWatch(metadata, tasks), tasks)
 
 
 @pytest.mark.parametrize("kind", [LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest])
@@ -68,7 +68,7 @@ async def test_a_session_that_begins_while_settings_are_read_makes_an_order_stal
     """It was judged in the last one, and may have been taken back since (R-19)."""
     replicas, clock, tasks = Replicas(), HandClock(), Tasks()
     metadata = MetadataCache(clock)
-    configs = SlowConfigs(metadata, clock, tasks)
+    configs = SlowConfigs(metadata, tasks)
     configs.door = asyncio.Event()
     receiver = ControlReceiver(metadata, replicas, configs, tasks)
     receiver.broker_epoch = 7

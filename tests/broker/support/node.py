@@ -208,7 +208,7 @@ class BrokerNode:
         self.replicas = Replicas()
         random = CountingRandom(random_start + node_id * 1_000_000)
         self.metadata = self.replicas.metadata = MetadataCache(self.clock)
-        self.configs = ConfigWatch(self.metadata, self.clock, self.tasks)
+        self.configs = ConfigWatch(self.metadata, self.tasks)
         self.receiver = ControlReceiver(self.metadata, self.replicas, self.configs, self.tasks)
         self.lifecycle = Lifecycle(store, self.clock, random, self.tasks, 18_000)
         self.lifecycle.on_registered = self._on_registered

@@ -43,7 +43,7 @@ def test_the_settings_of_a_new_topic_are_read_as_they_are_now() -> None:
         ) -> None:
             await ports.clock.sleep(3_500.0)
             metadata = MetadataCache(ports.clock)
-            watch = ConfigWatch(metadata, ports.clock, Tasks())
+            watch = ConfigWatch(metadata, Tasks())
             await watch.begin(session)
             await told.wait()
             await watch.refresh_topics(["t"])
