@@ -171,7 +171,7 @@ class ClusterClient:
             try:
                 await self.refresh(deadline_ms - clock.now_ms())
             except TransportError as error:
-                may_pass = self.metadata.updated_ms is not None
+                may_pass = error.retriable and self.metadata.updated_ms is not None
                 if failure is None or clock.now_ms() < deadline_ms:
                     # An earlier answer says more than this timeout.
                     failure = error

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.process.tasks import ClientTasks
-from ottla.wire.errors import ClientError, TransportError
+from ottla.wire.errors import AuthenticationFailed, ClientError, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -35,6 +35,8 @@ class Upkeep:
         self._cluster = cluster
         self._wake = wake
         self._tasks = ClientTasks(on_crash)
+        # Set when no broker accepts this client any more; the owner takes it.
+        self.refusal: AuthenticationFailed | None = None
 
     def run(self, loop: Coroutine[Any, Any, None], name: str) -> None:
         """Run the owner's loop."""
@@ -83,6 +85,10 @@ class Upkeep:
         self._cluster.mark_stale()
         try:
             await self._cluster.refresh()
+        except AuthenticationFailed as error:
+            # All brokers were tried: a deleted user, or a certificate that has expired.
+            logger.warning("no broker accepts this client: %s", error)
+            self.refusal = error
         except ClientError as error:
             logger.info("cannot refresh the metadata: %s", error)
         self._wake()

@@ -126,6 +126,13 @@ class Sender:
     def _pump(self) -> None:
         now_ms = self._clock.now_ms()
         transactions = self.transactions
+        refusal, self._upkeep.refusal = self._upkeep.refusal, None
+        if refusal is not None:
+            # Records fail now, not when their time is over: no broker will take them.
+            for batch in self.accumulator.unresolved():
+                if batch.phase is not BatchPhase.IN_FLIGHT:
+                    self._give_up(batch, refusal)
+                    self._tell_failure(ErrorCode.SASL_AUTHENTICATION_FAILED)
         for batch in self.accumulator.expired(now_ms):
             self._give_up(
                 batch,
@@ -360,10 +367,11 @@ class Sender:
     async def _learn_identity(self) -> None:
         try:
             identity = await ask_for_identity(self._cluster)
-        except TransportError as error:
+        except ClientError as error:
+            if not isinstance(error, TransportError) or not error.retriable:
+                self._fail_all(error)
+                return
             logger.info("cannot get a producer id yet: %s", error)
             await self._cluster.pause(1)
-        except ClientError as error:
-            self._fail_all(error)
         else:
             self._deliveries.sequences.adopt(identity)

@@ -46,13 +46,17 @@ class Reach(NamedTuple):
 
 
 async def reached(attempt: Callable[[], Awaitable[Result]], reach: Reach) -> Result:
-    """Retry ``attempt`` until it succeeds or the time is over. Raises NotReached."""
+    """Retry ``attempt`` until it succeeds or the time is over. Raises NotReached, and what will
+    fail again, such as AuthenticationFailed."""
     clock = real_environment().clock
     until_ms = clock.now_ms() + reach.timeout_ms
     for delay_ms in itertools.chain(RETRY_DELAYS_MS, itertools.repeat(RETRY_DELAY_MS_MAX)):
         try:
             return await attempt()
         except TransportError as error:
+            if not error.retriable:
+                # A refused login or certificate stays refused, and its sentence says what to do.
+                raise
             left_ms = until_ms - clock.now_ms()
             if left_ms <= 0:
                 raise NotReached(

@@ -16,7 +16,7 @@ from ottla.client.spark.reader import BatchReader
 from ottla.client.spark.sink_options import sink_options
 from ottla.client.spark.writer import columns_of, write_plainly
 from ottla.protocol.ports import Address
-from ottla.wire.errors import BrokerUnreachable
+from ottla.wire.errors import AuthenticationFailed, BrokerUnreachable
 from tests.client.spark.support.driven import Query
 from tests.client.spark.support.topics import fill, given
 from tests.support.ports import free_row
@@ -90,3 +90,17 @@ def test_a_query_waits_for_brokers_that_are_being_restarted(
         query = Query(broker, subscribe="t", startingOffsets="earliest", **once)
         assert query.batch() == {0: [0, 1, 2]}
         thread.join()
+
+
+async def test_a_refused_login_is_not_tried_again() -> None:
+    """The sentence of a wrong password must not come a minute later."""
+    attempts = 0
+
+    async def attempt() -> None:
+        nonlocal attempts
+        attempts += 1
+        raise AuthenticationFailed(Address("broker", 9092), "the password is wrong")
+
+    with pytest.raises(AuthenticationFailed, match="the password is wrong"):
+        await reached(attempt, Reach("broker:9092", 60_000))
+    assert attempts == 1
