@@ -3,6 +3,7 @@
 A record is served as a message of magic 1, uncompressed, without its key: a form whose size never
 changes, and the one that producers of 0.7 wrote, so that some clients read no other. What a
 compacted topic holds changes, so its positions cannot stay, and the answer is an error.
+A topic that does not exist is answered as by brokers of 0.7: as one without messages.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ class Reading07:
         try:
             if wanted.max_bytes <= 0:
                 raise KafkaError(ErrorCode.INVALID_FETCH_SIZE, "no bytes are wanted")
-            partition = self._allowed(peer, wanted.topic, wanted.partition)
+            self._check(peer, Operation.READ, wanted.topic)
+            if not self._places.exists(wanted.topic):
+                return Fetched07(Error07.NONE)
+            partition = self._served(wanted.topic, wanted.partition)
             ledger = self._ledgers.of(partition)
             at = await ledger.at_position(wanted.offset)
             room_bytes = min(wanted.max_bytes, left_bytes)
@@ -123,6 +127,9 @@ class Reading07:
     async def offsets(self, peer: ClientPeer, wanted: Offsets07) -> bytes:
         """The whole answer to OFFSETS: positions, the largest first."""
         try:
+            self._check(peer, Operation.DESCRIBE, wanted.topic)
+            if not self._places.exists(wanted.topic):
+                return encode_offsets(Error07.NONE, [0] if wanted.time < 0 else [])
             number = self._places.number(wanted.topic, wanted.partition)
             asked = ListOffsetsPartition(
                 partition_index=number, timestamp=wanted.time, max_num_offsets=wanted.count_max
@@ -141,14 +148,14 @@ class Reading07:
             return encode_offsets(_told(error, wanted.topic))
         return encode_offsets(Error07.NONE, positions[::-1])
 
-    def _allowed(self, peer: ClientPeer, topic: str, index: int) -> PartitionRuntime:
-        """The partition, if the client may read it. Raises KafkaError.
+    def _check(self, peer: ClientPeer, operation: Operation, topic: str) -> None:
+        """Asked before the log is searched; the request that follows is authorized as any other.
 
-        Asked before the log is searched; the fetch that follows is authorized as any other."""
+        Raises KafkaError."""
         authorizer = self._services.authorizer
-        if not authorizer.is_allowed(peer, Operation.READ, AclResourceType.TOPIC, topic):
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{topic!r} may not be read")
-        return self._served(topic, index)
+        if not authorizer.is_allowed(peer, operation, AclResourceType.TOPIC, topic):
+            name = operation.name.lower()
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"it may not {name} {topic!r}")
 
     def _served(self, topic: str, index: int) -> PartitionRuntime:
         partition = self._places.led(topic, index)

@@ -101,7 +101,7 @@ async def test_a_multifetch_is_answered_in_its_order_with_an_error_for_each() ->
             (1, b""),
             (0, message_07(b"0", 1)),
             (3, b""),
-            (3, b""),
+            (0, b""),
             (4, b""),
         ]
         old.send(2, struct.pack(">h", 2) + parts[0] + parts[2])
@@ -123,7 +123,10 @@ async def test_offsets_are_positions_between_messages() -> None:
         assert await old.offsets("t", LATEST) == (0, [end])
         assert await old.offsets("t", LATEST, 9) == (0, [end, 0])
         assert await old.offsets("t", EARLIEST) == (0, [0])
-        assert await old.offsets("none", LATEST) == (3, [])
+        assert await old.offsets("none", LATEST) == (0, [0])
+        assert await old.offsets("none", EARLIEST) == (0, [0])
+        assert await old.offsets("none", 0) == (0, [])
+        assert await old.offsets("t", LATEST, partition=1) == (3, [])
         await produced(today, batch(b"next"))
         assert await old.consume("t", end) == ([b"next"], end + 14)
         # No message begins there.
@@ -185,4 +188,4 @@ async def test_a_client_of_today_is_not_understood() -> None:
         wrong.send(18, b"\0\0\0\0\0\1\xff\xff")
         with pytest.raises(EOFError):
             await wrong.answer()
-        assert await old.offsets("none", LATEST) == (3, [])
+        assert await old.offsets("none", LATEST) == (0, [0])
