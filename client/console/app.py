@@ -12,16 +12,16 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ottla.client.console.asked import BadRequest, Question
 from ottla.client.console.browsing import find_record
 from ottla.client.console.change_routes import change_routes
-from ottla.client.console.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
 from ottla.client.console.forms import form_of
 from ottla.client.console.guards import HEADERS, is_own_host
 from ottla.client.console.openapi import describe
 from ottla.client.console.page_maker import FOLDER, NOT_STORED, Facts, PageMaker
 from ottla.client.console.page_table import PAGES
 from ottla.client.console.streams import Tails, download_lines
+from ottla.client.console.views.asked import BadRequest, Question
+from ottla.client.console.views.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
 from ottla.client.console.visits import COOKIE, MECHANISMS
 from ottla.protocol.named_tuples import NamedTuple
 

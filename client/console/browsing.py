@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from ottla.client.console.asked import BadRequest, whole_number
-from ottla.client.console.failures import NOT_FOUND, Refused
-from ottla.client.console.filters import EVERY_RECORD, read_filter
-from ottla.client.console.formats import SHOWN_BYTES_MAX, checked_format
-from ottla.client.console.record_views import record_row
-from ottla.client.console.windows import (
+from ottla.client.console.views.asked import BadRequest, whole_number
+from ottla.client.console.views.failures import NOT_FOUND, Refused
+from ottla.client.console.views.filters import EVERY_RECORD, read_filter
+from ottla.client.console.views.formats import SHOWN_BYTES_MAX, checked_format
+from ottla.client.console.views.record_views import record_row
+from ottla.client.console.views.windows import (
     RecordWindow,
     backward,
     forward,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from ottla.client.admin import Admin
-    from ottla.client.console.asked import Document, Question
     from ottla.client.console.connections import ConsoleConnection
-    from ottla.client.console.filters import RecordFilter
-    from ottla.client.console.windows import Placed, Places
+    from ottla.client.console.views.asked import Document, Question
+    from ottla.client.console.views.filters import RecordFilter
+    from ottla.client.console.views.windows import Placed, Places
     from ottla.protocol.records.record import Record
 
 RECORDS_SHOWN = 50

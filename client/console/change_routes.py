@@ -14,8 +14,8 @@ from ottla.client.console.changing import (
     send_record,
     set_positions,
 )
-from ottla.client.console.failures import EXPECTED, FORBIDDEN, Refused
 from ottla.client.console.forms import form_of
+from ottla.client.console.views.failures import EXPECTED, FORBIDDEN, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from ottla.client.console.asked import Document
     from ottla.client.console.connections import ConsoleConnection
+    from ottla.client.console.views.asked import Document
     from ottla.client.console.visits import Visit
 
     Change = Callable[[ConsoleConnection, str, Mapping[str, str]], Awaitable[str]]

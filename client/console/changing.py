@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.cluster.config_requests import ConfigChange, ResourceType
-from ottla.client.console.asked import BadRequest, whole_number
 from ottla.client.console.browsing import limits_of, starts_at_time
-from ottla.client.console.change_forms import (
+from ottla.client.console.views.asked import BadRequest, whole_number
+from ottla.client.console.views.change_forms import (
     PARTITIONS_MAX,
     lines_of,
     preview_document,
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.client.admin import Admin
-    from ottla.client.console.asked import Document
     from ottla.client.console.connections import ConsoleConnection
+    from ottla.client.console.views.asked import Document
 
     Fields = Mapping[str, str]
 

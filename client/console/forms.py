@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from ottla.client.console.failures import BAD_REQUEST, FORBIDDEN, TOO_LARGE, Refused
 from ottla.client.console.guards import is_own_origin, is_token
+from ottla.client.console.views.failures import BAD_REQUEST, FORBIDDEN, TOO_LARGE, Refused
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ottla.client.console.asked import Document, Parameter
+    from ottla.client.console.views.asked import Document, Parameter
 
 _IN_PATH = re.compile(r"\{(\w+)(?::(\w+))?\}")
 

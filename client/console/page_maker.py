@@ -11,14 +11,14 @@ from jinja2 import Environment as Templates
 from jinja2 import FileSystemLoader, StrictUndefined
 from starlette.responses import Response
 
-from ottla.client.console.failures import sentence_of, status_of
-from ottla.client.console.wording import count_text, duration_text, size_text, time_text
+from ottla.client.console.views.failures import sentence_of, status_of
+from ottla.client.console.views.wording import count_text, duration_text, size_text, time_text
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client.console.asked import Document
+    from ottla.client.console.views.asked import Document
     from ottla.client.console.visits import Visit
 
 FOLDER = Path(__file__).parent

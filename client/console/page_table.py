@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from ottla.client.console.asked import Document, Parameter, Question
 from ottla.client.console.browsing import read_messages, read_record
 from ottla.client.console.connections import ConsoleConnection
+from ottla.client.console.operations import read_moves, read_security, read_transactions
 from ottla.client.console.reading import (
     read_broker,
     read_cluster,
@@ -15,6 +15,7 @@ from ottla.client.console.reading import (
     read_topic,
     read_topics,
 )
+from ottla.client.console.views.asked import Document, Parameter, Question
 from ottla.protocol.named_tuples import NamedTuple
 
 Read = Callable[[ConsoleConnection, Question], Awaitable[Document]]
@@ -104,4 +105,15 @@ PAGES = (
         "One group: its members, and the position and lag of each partition",
         (Parameter("id", "string", "the name of the group"),),
     ),
+    PageSpec(
+        "/transactions",
+        "transactions.html",
+        read_transactions,
+        "The transactions that hold back the last stable offset, and all transactional ids",
+        LIST,
+    ),
+    PageSpec(
+        "/moves", "moves.html", read_moves, "The moves of replicas under way, with their progress"
+    ),
+    PageSpec("/security", "security.html", read_security, "Users, access rules and quotas"),
 )

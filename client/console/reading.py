@@ -6,15 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster.config_requests import ResourceType
-from ottla.client.console.cluster_views import (
+from ottla.client.console.views.cluster_views import (
     cluster_document,
     config_rows,
     sizes_of,
     topic_document,
     topic_row,
 )
-from ottla.client.console.group_views import group_document, group_row
-from ottla.client.console.paging import cut, selected
+from ottla.client.console.views.group_views import group_document, group_row
+from ottla.client.console.views.paging import cut, selected
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.errors import ClientError, RequestRefused, UnsupportedByBroker
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.client.admin import Admin
-    from ottla.client.console.asked import Document, Question
     from ottla.client.console.connections import ConsoleConnection
+    from ottla.client.console.views.asked import Document, Question
     from ottla.client.fetching.offsets import OffsetAt
     from ottla.client.records.committed import Committed
 

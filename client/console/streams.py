@@ -7,19 +7,19 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ottla.client.console.browsing import limits_of, records_of, starts_at_time
-from ottla.client.console.failures import TOO_MANY, Refused
-from ottla.client.console.filters import read_filter
-from ottla.client.console.formats import checked_format
-from ottla.client.console.record_views import download_row, record_row
-from ottla.client.console.windows import forward, read_places
+from ottla.client.console.views.failures import TOO_MANY, Refused
+from ottla.client.console.views.filters import read_filter
+from ottla.client.console.views.formats import checked_format
+from ottla.client.console.views.record_views import download_row, record_row
+from ottla.client.console.views.windows import forward, read_places
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
-    from ottla.client.console.asked import Document, Question
     from ottla.client.console.connections import ConsoleConnection
+    from ottla.client.console.views.asked import Document, Question
 
 TAILS_MAX = 20
 # A browser shows no more in a second, and no person reads it.

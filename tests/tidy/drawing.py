@@ -87,8 +87,10 @@ client.spark: client client.cluster client.fetching client.group client.process 
 client.sync: client client.administration client.cluster client.fetching client.group
     client.parallel client.process client.records client.sending client.settings
     protocol.records protocol.sasl wire
-client.console: client client.administration client.cluster client.fetching client.group
-    client.process client.records client.settings protocol.records wire
+client.console.views: client client.administration client.cluster client.fetching client.group
+    client.records protocol.records wire
+client.console: client client.administration client.cluster client.console.views client.fetching
+    client.group client.process client.records client.settings protocol.records wire
 client.cli: client client.console client.fetching client.mirror client.process client.settings wire
 client.cli.cluster: client client.administration client.cli client.cluster client.fetching
     client.settings wire

@@ -78,6 +78,9 @@ PAGES = {
     "records": "/topics/orders/messages",
     "record": "/topics/orders/record?partition=0&offset=0",
     "groups": "/groups",
+    "transactions": "/transactions",
+    "moves": "/moves",
+    "security": "/security",
 }
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from ottla.client.console.formats import SHOWN_BYTES, shown
+from ottla.client.console.views.formats import SHOWN_BYTES, shown
 
 if TYPE_CHECKING:
-    from ottla.client.console.asked import Document
+    from ottla.client.console.views.asked import Document
     from ottla.protocol.records.record import Record
 
 HEADERS_SHOWN = 50

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.console.asked import BadRequest, Question
-from ottla.client.console.filters import STEPS_MAX, RecordFilter, read_condition, read_filter
+from ottla.client.console.views.asked import BadRequest, Question
+from ottla.client.console.views.filters import STEPS_MAX, RecordFilter, read_condition, read_filter
 from ottla.protocol.records.record import Record
 
 VALUE = (

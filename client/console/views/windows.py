@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from ottla.client.console.asked import BadRequest, whole_number
+from ottla.client.console.views.asked import BadRequest, whole_number
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:

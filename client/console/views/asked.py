@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.console.paging import PAGE_ROWS, PageCut
+from ottla.client.console.views.paging import PAGE_ROWS, PageCut
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:

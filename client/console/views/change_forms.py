@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ottla.client.console.asked import BadRequest, whole_number
+from ottla.client.console.views.asked import BadRequest, whole_number
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client.console.asked import Document
+    from ottla.client.console.views.asked import Document
     from ottla.client.records.committed import Committed
 
 ENCODINGS = ("text", "hex", "null")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.console.asked import BadRequest
-from ottla.client.console.formats import SHOWN_BYTES, checked_format, shown
+from ottla.client.console.views.asked import BadRequest
+from ottla.client.console.views.formats import SHOWN_BYTES, checked_format, shown
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client.console.asked import Document
+    from ottla.client.console.views.asked import Document
     from ottla.client.fetching.offsets import OffsetAt
     from ottla.client.group.requests import GroupListing, GroupView
     from ottla.client.records.committed import Committed

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ottla.client.administration.brokers import LogDirView
     from ottla.client.cluster.config_requests import ConfigEntry
     from ottla.client.cluster.metadata import PartitionView, TopicView
-    from ottla.client.console.asked import Document
+    from ottla.client.console.views.asked import Document
     from ottla.client.fetching.offsets import OffsetAt
     from ottla.protocol.ids import TopicPartition
     from ottla.wire.errors import ClientError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.console.asked import BadRequest
-from ottla.client.console.windows import (
+from ottla.client.console.views.asked import BadRequest
+from ottla.client.console.views.windows import (
     RecordWindow,
     backward,
     forward,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ottla.client.console.asked import BadRequest
+from ottla.client.console.views.asked import BadRequest
 
 if TYPE_CHECKING:
-    from ottla.client.console.asked import Document
+    from ottla.client.console.views.asked import Document
 
 FORMATS = ("auto", "text", "json", "hex")
 # So much of a key or a value is part of a list; the page of one record shows more.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.console.wording import count_text, duration_text, size_text, time_text
+from ottla.client.console.views.wording import count_text, duration_text, size_text, time_text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.console.asked import BadRequest, Question
+from ottla.client.console.views.asked import BadRequest, Question
 
 
 def test_numbers_have_defaults_and_bounds() -> None:

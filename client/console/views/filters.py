@@ -6,12 +6,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.console.asked import BadRequest
-from ottla.client.console.formats import as_json
+from ottla.client.console.views.asked import BadRequest
+from ottla.client.console.views.formats import as_json
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from ottla.client.console.asked import Question
+    from ottla.client.console.views.asked import Question
     from ottla.protocol.records.record import Record
 
 STEPS_MAX = 32

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.console.paging import PAGE_ROWS_MAX, PageCut, cut, selected
+from ottla.client.console.views.paging import PAGE_ROWS_MAX, PageCut, cut, selected
 
 NAMES = [f"topic-{number:05}" for number in range(10_000)]
 

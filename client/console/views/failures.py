@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.console.asked import BadRequest
+from ottla.client.console.views.asked import BadRequest
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.errors import (
     AuthenticationFailed,

@@ -1,0 +1,1 @@
+"""What pages of the console show and understand: documents, filters, forms, wording."""

@@ -1,0 +1,1 @@
+"""The decisions of the console, without an event loop."""
