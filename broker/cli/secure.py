@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ from ottla.broker.cli.secure_files import (
 from ottla.broker.log.storage.names import METADATA_STORE, SECURE_FILES
 from ottla.broker.security.certificates import CryptographyMissing
 from ottla.broker.server.first_users import FirstUser
+from ottla.broker.system.file_limits import forbid_core_dumps
 from ottla.coordinator.configs.broker_configs import ConfigError
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 from ottla.protocol.secret import Secret
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.protocol.ports import Address
+
+logger = logging.getLogger("ottla.security")
 
 PROTOCOL = "SASL_SSL"
 _OTHERS = 0o007
@@ -67,14 +72,37 @@ def directory_of(settings: Mapping[str, str]) -> Path:
 def close_files(settings: Mapping[str, str]) -> None:
     """Keep other users of this machine from the files of a broker with users of its own: its logs
     and its audit log, and the metadata store, in which a user's credential is enough to try
-    passwords against. Raises ConfigError."""
+    passwords against. Files from before it had users lose the rights of others, too; and no core
+    dump is written. Raises ConfigError."""
+    forbid_core_dumps()
     os.umask(os.umask(0o077) | _OTHERS)
+    _close_existing(settings)
     if settings.get("zookeeper.connect"):
         return
     try:
         close_to_others(directory_of(settings).with_name(METADATA_STORE))
     except OSError as error:
         raise ConfigError(f"{error.filename}: {error.strerror}") from None
+
+
+def _close_existing(settings: Mapping[str, str]) -> None:
+    """Who cannot enter a data directory cannot read its files, so those keep their modes."""
+    named = settings.get("log.dirs") or settings.get("log.dir", "")
+    paths = [Path(name.strip()) for name in named.split(",") if name.strip()]
+    if settings.get("ottla.audit.log"):
+        paths.append(Path(settings["ottla.audit.log"]))
+    for path in paths:
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & _OTHERS:
+                path.chmod(mode & ~_OTHERS)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            # A mounted volume may belong to another user.
+            logger.warning(
+                "other users can read %s, which belongs to another user: %s", path, error.strerror
+            )
 
 
 def first_users(files: SecureFiles) -> list[FirstUser]:

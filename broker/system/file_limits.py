@@ -1,4 +1,4 @@
-"""How many files and sockets this process may have open."""
+"""What this process may use: open files and sockets, and core dumps."""
 
 from __future__ import annotations
 
@@ -28,3 +28,9 @@ def raise_descriptor_limit() -> None:
     # Some kernels allow less than they say.
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (reachable(soft, hard), hard))
+
+
+def forbid_core_dumps() -> None:
+    """A dump of a broker's memory would contain its passwords and keys."""
+    if sys.platform != "win32":
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

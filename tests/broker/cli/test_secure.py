@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import stat
 import subprocess
 import sys
@@ -219,17 +220,22 @@ def test_other_users_of_the_machine_cannot_read_what_a_broker_with_users_writes(
     texts |= {"log.dirs": str(data), "ottla.audit.log": str(audit)}
     settings.write_text(format_properties(texts))
     settings.chmod(0o600)
+    # Of a time before the broker had users.
+    data.mkdir(mode=0o755)
+    audit.touch(mode=0o644)
     command = [sys.executable, "-m", "ottla", "start", "--config", str(settings)]
     command += ["--add-scram", "SCRAM-SHA-256=[name=alice,password=alice-secret]"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
         assert broker.stdout is not None
         try:
             assert broker.stdout.readline().startswith("ottla: ready at ")
+            core_limit = resource.prlimit(broker.pid, resource.RLIMIT_CORE)[0]
         finally:
             broker.terminate()
 
+    assert core_limit == 0, "a core dump would contain the passwords"
     assert stat.S_IMODE((data / "metadata-store").stat().st_mode) == 0o700
-    found = [path for path in (audit, *data.rglob("*")) if path.exists()]
+    found = [path for path in (audit, data, *data.rglob("*")) if path.exists()]
     assert len(found) > 3
     assert not [path for path in found if stat.S_IMODE(path.stat().st_mode) & 0o007]
 
