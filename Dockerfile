@@ -18,7 +18,7 @@ COPY ottla ottla
 # The package installs without compiled modules if they fail to build; fail the image build instead.
 # -I: the modules of the installed package count, not what lies in the source folder.
 # hadolint ignore=DL3013
-RUN pip wheel --no-deps --wheel-dir /wheels . \
+RUN OTTLA_REQUIRE_COMPILED=1 pip wheel --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/ottla \
     && for wheel in /wheels/*.whl; do pip --python /opt/ottla/bin/python install --only-binary :all: "${wheel}[security,console]"; done \
     && /opt/ottla/bin/python -I -c "from ottla.protocol.records import compiled_checksum, compiled_columns, compiled_encoding, compiled_rows, compiled_straight, compiled_survey"

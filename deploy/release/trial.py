@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from deploy.release.build import run
+from deploy.release.build import ROOT, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 READY = b"ottla: ready at "
 STOP_S = 60.0
-COMPILED = (
-    "from ottla.protocol.records import compiled_checksum, compiled_columns, compiled_encoding, "
-    "compiled_rows, compiled_survey"
-)
+RECORDS = ROOT / "protocol" / "records"
+COMPILED = sorted(path.stem for path in RECORDS.glob("compiled_*.pyx"))
+IMPORT = f"from ottla.protocol.records import {', '.join(COMPILED)}"
 RECORD = "a record through the package"
 
 
@@ -33,7 +32,7 @@ def try_package(package: Package, folder: Path) -> str | None:
         wheels = ["--only-binary", ":all:"] if package.path.suffix == ".whl" else []
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         run([*pip, *wheels, str(package.path)], environment)
-        if _imports(python, COMPILED) != package.is_compiled:
+        if _imports(python, IMPORT) != package.is_compiled:
             return f"the compiled codec is {'missing' if package.is_compiled else 'inside'}"
         return _use(folder, environment)
     except RuntimeError as error:

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from deploy.release.listing import SUMS, write_sums
+from deploy.release.trial import COMPILED, IMPORT
 from ottla.protocol.version import __version__
 from tests.tidy.tree import ROOT
 
@@ -89,6 +90,16 @@ def test_there_is_a_wheel_for_each_python_that_is_named() -> None:
     assert machines == {"linux-x86_64", "linux-aarch64", "macos-x86_64", "macos-arm64"}
 
 
+def test_every_compiled_module_is_looked_for() -> None:
+    """A wheel that has lost one is slow, and nothing else would say so."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (command, *_) = project["tool"]["cibuildwheel"]["test-command"]
+
+    assert len(COMPILED) > 4
+    assert f'python -I -c "{IMPORT}"' == command
+    assert IMPORT in (ROOT / "Dockerfile").read_text("utf-8")
+
+
 def test_sums_are_those_that_the_usual_command_checks(tmp_path: Path) -> None:
     """``sha256sum --check SHA256SUMS`` finds every other file of the folder, and a changed one."""
     (tmp_path / "b.whl").write_bytes(b"b")
@@ -127,7 +138,7 @@ def test_make_dist_builds_packages_that_work_without_a_compiler(tmp_path: Path) 
     (compiled,) = (name for name in names if name.endswith(".whl") and "none" not in name)
     with zipfile.ZipFile(tmp_path / "dist" / compiled) as wheel:
         inside = [name for name in wheel.namelist() if "/compiled_" in name and ".so" in name]
-    assert len(inside) == 5
+    assert len(inside) == len(COMPILED)
     listed = json.loads((tmp_path / "dist" / f"ottla-{__version__}.cdx.json").read_text("utf-8"))
     assert {"kazoo", "uvloop", "lz4"} <= {one["name"] for one in listed["components"]}
     assert listed["metadata"]["component"]["version"] == __version__
