@@ -67,11 +67,11 @@ class Known(NamedTuple):
 def lay_out(log: OpenLog) -> File | None:
     """Make the directory of a log that there never was, and its first files; in a worker.
 
-    Returns the file to flush. A request may make a thousand logs, so the index files are left for
-    their first entries. Raises OSError."""
+    Returns the file to flush. Raises OSError."""
     disk = log.home.disk
     disk.make_directory(log.directory)
-    disk.open(join(log.directory, segment_name(0, LOG)), create=True)
+    for suffix in (LOG, OFFSET_INDEX, TIME_INDEX):
+        disk.open(join(log.directory, segment_name(0, suffix)), create=True)
     if log.topic_id is None:
         return None
     # Not in use yet, so the file need not be replaced atomically.

@@ -70,11 +70,10 @@ class SegmentIndexes:
         Raises OSError."""
         offsets_content = read_file(self._disk, self.path_of(OFFSET_INDEX))
         times_content = read_file(self._disk, self.path_of(TIME_INDEX))
-        if is_sealed and (offsets_content is None or times_content is None):
+        if offsets_content is None or times_content is None:
             return False
-        # The files of a log's first segment are made with their first entry.
-        offsets = OffsetIndex.decode(offsets_content or b"", log_bytes)
-        times = TimeIndex.decode(times_content or b"")
+        offsets = OffsetIndex.decode(offsets_content, log_bytes)
+        times = TimeIndex.decode(times_content)
         if offsets is None or times is None:
             return False
         # The active segment's indexes are appended to and then trusted, so they are checked as a

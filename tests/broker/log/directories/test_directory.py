@@ -265,7 +265,8 @@ async def test_a_new_log_is_what_a_start_makes_of_its_files() -> None:
     house = House()
     logs = await house.start()
     new = await logs.create(partition(0), TOPIC_ID, is_new=True)
-    assert house.entries(new.directory) == ["00000000000000000000.log", "partition.metadata"]
+    files = [f"{0:020d}{suffix}" for suffix in (".index", ".log", ".timeindex")]
+    assert house.entries(new.directory) == [*files, "partition.metadata"]
     made = _state(new)
     assert new.names_synced == new.names_changed
     house.kill()
