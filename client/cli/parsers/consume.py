@@ -102,6 +102,12 @@ def _add_range_options(made: Parser) -> None:
 
 def _add_writing_options(made: Parser) -> None:
     made.add_argument(
+        "--schema-registry",
+        metavar="URL",
+        help="write keys and values in the Confluent wire format as JSON, by the schemas of this "
+        "registry: Avro (needs the package fastavro) and JSON Schema",
+    )
+    made.add_argument(
         "-f",
         "--line",
         metavar="FORMAT",

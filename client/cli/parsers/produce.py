@@ -115,6 +115,15 @@ def _add_record_options(made: Parser) -> None:
         help="a header for every record",
     )
     made.add_argument(
+        "--schema-registry",
+        metavar="URL",
+        help="send values, which are JSON, in the Confluent wire format, by the newest schema of "
+        "--subject in this registry: Avro (needs the package fastavro) and JSON Schema",
+    )
+    made.add_argument(
+        "--subject", metavar="SUBJECT", help="the subject of the schema (default TOPIC-value)"
+    )
+    made.add_argument(
         "-Z",
         "--tombstones",
         action="store_true",

@@ -15,6 +15,7 @@ from ottla.client.cli.position_specs import END, PositionKind, PositionSpec
 from ottla.client.cli.progress import WaitingNote
 from ottla.client.cli.records.consume_group import read_as_member
 from ottla.client.cli.records.records import filter_of, formatter, writes_values_only
+from ottla.client.cli.records.schemas import decoded, registry_of
 from ottla.client.cli.run import CommandError, UsageError, run
 from ottla.client.cli.settings import command_config, consumer_config
 from ottla.client.cli.start_offset import at_time, resolve
@@ -63,6 +64,7 @@ async def perform(arguments: argparse.Namespace) -> int:
         raise UsageError("-o stored means the committed offsets of a group: name it with -g GROUP")
     render = formatter(arguments)
     filter_of(arguments)
+    registry_of(arguments)
     if arguments.group is not None and arguments.partition is None:
         return await read_as_member(arguments, span.start, span.stop, render)
     topics = await matching(arguments.bootstrap, arguments.topics)
@@ -149,6 +151,7 @@ class RecordPrinter:
         self._render = render
         self._left: int | None = arguments.count
         self._keep = filter_of(arguments)
+        self._registry = registry_of(arguments)
         self._ends = ends
         self._note = WaitingNote(is_wanted=ends is None)
 
@@ -168,6 +171,8 @@ class RecordPrinter:
             if not records:
                 check_reader()
                 self._note.tell()
+            if self._registry is not None:
+                records = await decoded(self._registry, records)
             if self._keep is not None:
                 records = list(filter(self._keep, records))
             if records:

@@ -14,6 +14,7 @@ from ottla.client.cli.output import check_reader, write_bytes
 from ottla.client.cli.position_specs import PositionKind
 from ottla.client.cli.progress import WaitingNote
 from ottla.client.cli.records.records import filter_of
+from ottla.client.cli.records.schemas import decoded, registry_of
 from ottla.client.cli.run import INTERRUPTED, UsageError
 from ottla.client.cli.settings import member_config
 from ottla.client.consumer import Consumer
@@ -120,6 +121,7 @@ async def copy(
     """Write records until done or interrupted."""
     left: int | None = arguments.count
     keep = filter_of(arguments)
+    registry = registry_of(arguments)
     note = WaitingNote(is_wanted=not arguments.exit)
     while True:
         most = RECORDS_PER_WRITE_MAX
@@ -127,6 +129,8 @@ async def copy(
         if not records:
             check_reader()
             note.tell()
+        if registry is not None:
+            records = await decoded(registry, records)
         if keep is not None:
             records = list(filter(keep, records))
         if records:

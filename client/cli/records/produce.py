@@ -12,7 +12,8 @@ from ottla.client.cli.output import json_document, write
 from ottla.client.cli.progress import ProgressLine
 from ottla.client.cli.records.feed import Feed
 from ottla.client.cli.records.line_format import line_format
-from ottla.client.cli.records.parsed_records import from_json, from_line
+from ottla.client.cli.records.parsed_records import Outgoing, from_json, from_line
+from ottla.client.cli.records.schemas import encoded, registry_of
 from ottla.client.cli.run import FAILED, CommandError, UsageError, run, sentence
 from ottla.client.cli.settings import ACKS, producer_config
 from ottla.client.producer import Producer
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from ottla.client.cli.records.parsed_records import Outgoing
+    from ottla.client.cli.records.schemas import WrittenSchema
 
 STANDARD_INPUT = 0
 
@@ -38,6 +39,12 @@ async def perform(arguments: argparse.Namespace) -> int:
         raise UsageError("--same-partitions needs --from-json: only there a record names one")
     config = producer_config(ACKS[arguments.acks], arguments.compression, arguments.timeout)
     topic, parse = arguments.topic, _parser_for(arguments)
+    registry = registry_of(arguments)
+    if registry is None and arguments.subject is not None:
+        raise UsageError("--subject is for --schema-registry")
+    if registry is not None:
+        schema = await registry.newest(arguments.subject or f"{topic}-value")
+        parse = with_schema(schema, parse)
     try:
         async with Producer(arguments.bootstrap, config) as producer:
             await producer.partition_count(topic)
@@ -143,6 +150,18 @@ def inputs(files: Sequence[str]) -> Iterator[int]:
         else:
             with open(name, "rb", buffering=0) as file:
                 yield file.fileno()
+
+
+def with_schema(
+    schema: WrittenSchema, parse: Callable[[bytes], Outgoing] | None
+) -> Callable[[bytes], Outgoing]:
+    """The function that parses a line, and puts its value into the wire format of a schema."""
+
+    def parse_and_encode(line: bytes) -> Outgoing:
+        record = Outgoing(None, line) if parse is None else parse(line)
+        return record._replace(value=encoded(schema, record.value))
+
+    return parse_and_encode
 
 
 def _parser_for(arguments: argparse.Namespace) -> Callable[[bytes], Outgoing] | None:

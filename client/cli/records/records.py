@@ -164,6 +164,7 @@ def writes_values_only(arguments: argparse.Namespace) -> bool:
         arguments.format == "json"
         or arguments.line is not None
         or arguments.filter is not None
+        or arguments.schema_registry is not None
         or arguments.headers
         or arguments.show_null
         or arguments.key_separator is not None
