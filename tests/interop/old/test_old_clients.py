@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.support.clients import needs
@@ -141,6 +141,37 @@ def test_tools_of_an_older_kafka_write_read_and_look_up(
     assert sum(int(line.rsplit(":", 1)[1]) for line in ends) == COUNT
     starts = tool("GetOffsetShell", "--time", "-2").split()
     assert sorted(starts) == [f"{topic}:0:0", f"{topic}:1:0"]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("version", ["0.9.0.1", "0.10.2.2"])
+def test_java_clients_of_an_older_kafka_write_and_consume_in_a_group(
+    broker: Bootstrap, topic: str, version: str, codec: str, tmp_path: Path
+) -> None:
+    """The libraries ``KafkaProducer`` and ``KafkaConsumer`` of that time, in Apache's consoles."""
+    needs("java", "mvn")
+    settings = tmp_path / "consumer.properties"
+    settings.write_text(f"group.id={topic}\n")
+
+    def tool(name: str, *arguments: str, given: str | None = None) -> str:
+        classes = f"{old_kafka_jars(version)}/*"
+        command = ["java", "-Xmx256m", "-cp", classes, f"kafka.tools.{name}", "--topic", topic]
+        return _run(*command, *arguments, given=given)
+
+    lines = [f"value {n}" for n in range(COUNT)]
+    where = ("--broker-list", broker.address, "--compression-codec", codec)
+    tool("ConsoleProducer", *where, given="\n".join(lines) + "\n")
+    read = tool(
+        "ConsoleConsumer", "--new-consumer", "--bootstrap-server", broker.address,
+        "--consumer.config", str(settings), "--from-beginning", "--max-messages", str(COUNT),
+    )  # fmt: skip
+
+    assert sorted(read.splitlines()) == sorted(lines)
+    ours = Consumer({"bootstrap.servers": broker.address, "group.id": topic})
+    committed = ours.committed([TopicPartition(topic, n) for n in (0, 1)], timeout=TIMEOUT_S)
+    ours.close()
+    assert sum(max(0, one.offset) for one in committed) == COUNT
 
 
 def test_an_old_and_a_new_member_share_a_group(broker: Bootstrap, topic: str) -> None:
