@@ -14,6 +14,22 @@ MUTANTS = (
         ("tests/protocol/records/test_record.py",),
     ),
     Mutant(
+        "look-at-a-batch-believes-its-count",
+        "protocol/records/survey_pure.py",
+        "    if index != count or end != size_bytes or latest",
+        "    if end != size_bytes or latest",
+        "A batch that one look accepts is accepted step by step, too.",
+        ("tests/broker/replica/test_judging_twins.py",),
+    ),
+    Mutant(
+        "lean-produce-with-bytes-behind-it",
+        "protocol/records/straight.py",
+        "        if length < 0 or len(frame) != start + length:\n",
+        "        if length < 0 or len(frame) < start + length:\n",
+        "The compiled reader of a small request and the plain one read the same of all bytes.",
+        ("tests/protocol/records/test_straight_twins.py",),
+    ),
+    Mutant(
         "size-of-a-tag-believed",
         "protocol/primitives.py",
         "        if position > end:\n",

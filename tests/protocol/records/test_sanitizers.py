@@ -15,7 +15,7 @@ from tests.support.broker_process import ROOT
 
 SANITIZED = "-fsanitize=address,undefined"
 LIBRARIES = ("libasan.so", "libubsan.so")
-TESTS = "tests/protocol/records"
+TESTS = ("tests/protocol/records", "tests/broker/replica/test_judging_twins.py")
 MODULES = "protocol/records"
 LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "*.so", "*.egg-info", "__pycache__")
 
@@ -69,7 +69,7 @@ def test_the_codec_touches_no_byte_outside_of_its_buffers(tmp_path: Path) -> Non
 
     printed = run(
         copy,
-        *(sys.executable, "-m", "pytest", "-q", TESTS, "-p", "no:cacheprovider"),
+        *(sys.executable, "-m", "pytest", "-q", *TESTS, "-p", "no:cacheprovider"),
         *("-m", "not soak and not interop"),
         LD_PRELOAD=" ".join(map(library, LIBRARIES)),
         # The interpreter frees little at its end; its own allocator would hide overruns.

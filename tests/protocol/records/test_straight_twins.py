@@ -29,7 +29,7 @@ from ottla.protocol.records.straight import (
     produce_reader,
 )
 from ottla.protocol.records.straight_fetch import FETCH_VERSIONS, fetch_answer, fetch_reader
-from tests.protocol.records.twins import has_compiler
+from tests.protocol.records.twins import exact, has_compiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,7 @@ def spoil(draw: Random, frame: bytearray, body: int) -> memoryview:
         del frame[draw.randrange(body, len(frame) + 1) :]
     elif kind == 3:
         frame += draw.randbytes(draw.randint(1, 3))
-    return memoryview(frame)
+    return exact(bytes(frame))
 
 
 def outcome(read: Reader, frame: memoryview, body: int) -> tuple[Any, ...] | None:
