@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.admin import Admin
+from ottla.client.console.recordings import Recordings
 from ottla.client.consumer import Consumer
 from ottla.client.producer import Producer
 from ottla.client.settings.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
@@ -50,6 +51,7 @@ class ConsoleConnection:
         self._starting = asyncio.Lock()
         self._topics: list[TopicView] = []
         self._topics_ms: float | None = None
+        self.recordings = Recordings(access.environment.clock)
 
     @property
     def environment(self) -> Environment:
@@ -113,7 +115,8 @@ class ConsoleConnection:
         return Producer(self._access.bootstrap, self._access.configured(config), self.environment)
 
     def close(self) -> None:
-        """Close the connections of the admin client."""
+        """Close the connections of the admin client, and end the recordings."""
+        self.recordings.close()
         if self._admin is not None:
             self._admin.close()
             self._admin = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from ottla.client.console.alive import read_alive
 from ottla.client.console.browsing import read_messages, read_record
 from ottla.client.console.connections import ConsoleConnection
 from ottla.client.console.operations import read_moves, read_security, read_transactions
@@ -96,6 +97,13 @@ PAGES = (
             Parameter("offset", "integer", "the offset"),
             FORMAT,
         ),
+    ),
+    PageSpec(
+        "/topics/{topic}/alive",
+        "alive.html",
+        read_alive,
+        "A topic as it is, or was within the last hour: leaders, followers, and what changed",
+        (Parameter("back", "integer", "how many seconds ago; 0 (default) is now"),),
     ),
     PageSpec("/groups", "groups.html", read_groups, "One page of the groups with lags", LIST),
     PageSpec(

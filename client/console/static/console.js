@@ -74,3 +74,21 @@
     source.onerror = () => stop("The live tail has ended: the console does not answer.");
   });
 })();
+
+(function alive() {
+  const part = document.getElementById("alive");
+  if (!part || part.dataset.back !== "0") return;
+  // The page of the server, escaped there, again and again; scripts in it would not run.
+  const renew = async () => {
+    if (!document.hidden) {
+      try {
+        const answer = await fetch(location.pathname);
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const fresh = page.getElementById("alive");
+        if (answer.ok && fresh) document.getElementById("alive").replaceWith(fresh);
+      } catch { /* The console does not answer now: the next attempt may. */ }
+    }
+    setTimeout(renew, 2000);
+  };
+  setTimeout(renew, 2000);
+})();

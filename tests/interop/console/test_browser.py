@@ -77,6 +77,7 @@ PAGES = {
     "topic": "/topics/orders",
     "records": "/topics/orders/messages",
     "record": "/topics/orders/record?partition=0&offset=0",
+    "alive": "/topics/orders/alive",
     "groups": "/groups",
     "transactions": "/transactions",
     "moves": "/moves",
