@@ -179,7 +179,10 @@ class Reads:
     ) -> PartitionRead:
         if wanted.error_code != ErrorCode.NONE:
             return PartitionRead(
-                wanted, wanted.error_code, aborted=None if plan.is_follower else []
+                wanted,
+                wanted.error_code,
+                aborted=None if plan.is_follower else [],
+                log_start_offset=self._start_for(plan, wanted),
             )
         if wanted.max_bytes < 0 or plan.max_bytes < 0:
             return PartitionRead(wanted, ErrorCode.INVALID_REQUEST)
@@ -201,6 +204,14 @@ class Reads:
             if read.preferred_replica >= 0:
                 read.records = read.aborted = None
         return read
+
+    def _start_for(self, plan: FetchPlan, wanted: PartitionFetch) -> int:
+        """A follower whose offset is out of range has to start over where its leader's log starts:
+        a new replica never has what was deleted before. -1 for any other answer."""
+        if not plan.is_follower or wanted.error_code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            return -1
+        partition = self._partitions.find(wanted.topic, wanted.partition)
+        return -1 if partition is None else partition.log_start_offset
 
     async def _warm(
         self,

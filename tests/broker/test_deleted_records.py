@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
+
+import pytest
 
 from ottla.client.producer import Producer
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from tests.broker.support.requests import batch, created_meanwhile, fetched, produced
 from tests.broker.test_replication import TOPIC, make_topic
+from tests.support.cluster import running_cluster
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
@@ -107,3 +122,30 @@ async def test_who_has_left_the_cluster_is_not_waited_for(brokers: Brokers) -> N
     answer = await delete_before(brokers, 7)
 
     assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 7)
+
+
+@pytest.mark.parametrize("per_batch", [1, 5])
+async def test_a_new_replica_begins_where_its_leaders_log_begins(per_batch: int) -> None:
+    """What was deleted before can be fetched from no replica: it must not be waited for."""
+    async with running_cluster(2) as cluster:
+        async with cluster.connect(1) as client:
+            here = CreatableReplicaAssignment(partition_index=0, broker_ids=[1])
+            wanted = CreatableTopic("t", -1, -1, [here])
+            await client.call(7, CreateTopicsRequest([wanted], timeout_ms=30_000))
+            await created_meanwhile(client, "t")
+            values = [b"%d" % number for number in range(RECORDS)]
+            for number in range(0, RECORDS, per_batch):
+                await produced(client, batch(*values[number : number + per_batch]))
+            cut = DeleteRecordsPartition(partition_index=0, offset=7)
+            topic = DeleteRecordsTopic("t", [cut])
+            await client.call(2, DeleteRecordsRequest([topic], timeout_ms=30_000))
+            moved = ReassignableTopic("t", [ReassignablePartition(0, [2])])
+            request = AlterPartitionReassignmentsRequest(timeout_ms=30_000, topics=[moved])
+            await client.call(0, request)
+        async with asyncio.timeout(60):
+            while cluster[2].metadata.image.topics["t"].partitions[0].replicas != (2,):
+                await asyncio.sleep(0.02)
+        async with cluster.connect(2) as client:
+            assert (await fetched(client, 6)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            part = await fetched(client, 7)
+            assert (part.error_code, part.high_watermark, part.log_start_offset) == (0, RECORDS, 7)
