@@ -6,6 +6,22 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "answers-for-old-consumers-without-an-end",
+        "protocol/message_sets/lowering.py",
+        "            if len(self.data) >= plan.enough_bytes:\n                return False\n",
+        "",
+        "No message begins behind the first MiB of an answer for an old consumer.",
+        ("tests/protocol/message_sets/test_lowering.py", "tests/broker/handlers/old"),
+    ),
+    Mutant(
+        "offsets-before-the-first-wanted-one-in-one-step",
+        "protocol/message_sets/lowering.py",
+        "            # What is passed over is work, too.\n            yield None\n",
+        "",
+        "A step of a conversion takes about a millisecond.",
+        ("tests/protocol/message_sets/test_lowering.py",),
+    ),
+    Mutant(
         "count-of-records-believed",
         "protocol/records/record.py",
         "    if batch.record_count * RECORD_BYTES_MIN > len(data):\n",
