@@ -98,6 +98,7 @@ class GroupTable:
                 self._scope.outbox.answer(ticket, refused_join(error, request.member_id))
             return
         if group is not None and not request.member_id:
+            assert not group.has_members, "a group with members keeps its kind"
             self._delete_records(group)
         self._classic.handle(request, caller, ticket)
 
@@ -128,6 +129,7 @@ class GroupTable:
         ticket: Ticket,
     ) -> None:
         """Convert a classic group for its first member of the KIP-848 protocol."""
+        assert classic.group_id == request.group_id, "members would change their group"
         group = upgraded(classic, self._context)
         if group is None:
             self._answer_fault(NO_GROUP, ticket)
@@ -154,6 +156,7 @@ class GroupTable:
         group_ids = list(dict.fromkeys(request.group_ids))
 
         def take(shown: DescribedGroup) -> None:
+            assert shown.group_id not in found, "the answer would leave before another group's"
             found[shown.group_id] = shown
             if len(found) == len(group_ids):
                 groups = [found[group_id] for group_id in group_ids]

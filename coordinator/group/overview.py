@@ -168,6 +168,7 @@ class _Deletion:
 
     def close(self) -> None:
         """All groups of the request were looked at: some may have nothing to append."""
+        assert not self._is_closed, "the request is looked at once"
         self._is_closed = True
         self._answer_if_settled()
 

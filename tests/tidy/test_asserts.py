@@ -14,7 +14,7 @@ FLOORS = {
     "broker.following": 33,
     "broker.replica": 33,
     "coordinator.controller": 36,
-    "coordinator.group": 20,
+    "coordinator.group": 27,
     "coordinator.transaction": 43,
 }
 

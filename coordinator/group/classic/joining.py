@@ -109,6 +109,7 @@ class Joining:
         member_id = request.member_id or self._roster.static_id(request.group_instance_id)
         member = self._roster.members.get(member_id or "")
         freed = 0 if member is None else member.size_bytes
+        assert freed <= self._roster.size_bytes, "a member's size is part of the group's"
         total = self._roster.size_bytes - freed + needed
         return total > self._scope.settings.max_record_bytes
 
@@ -124,7 +125,10 @@ class Joining:
         instance_id = request.group_instance_id
         prefix = caller.client_id if instance_id is None else instance_id
         new_id = f"{prefix[:CLIENT_ID_CHARACTERS_MAX]}-{self._scope.new_id()}"
-        old_id = self._roster.static_id(instance_id)
+        roster = self._roster
+        assert new_id not in roster.members, "a client would take the place of a member"
+        assert new_id not in roster.pending, "two clients would be one member"
+        old_id = roster.static_id(instance_id)
         if old_id is not None:
             member = self._roster.members[old_id]
             self._replacing.replace(member, new_id, request, caller, ticket)
@@ -163,6 +167,7 @@ class Joining:
     def _join_again(
         self, member: ClassicGroupMember, request: JoinGroupRequest, join: ParkedJoin
     ) -> None:
+        assert self._roster.members.get(member.member_id) is member, "no rebalance would answer it"
         state = self._generation.state
         is_leader = member.member_id == self._roster.leader_id
         is_unchanged = member.protocols == protocols_of(request)

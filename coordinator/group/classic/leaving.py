@@ -52,6 +52,7 @@ class MemberDeparture:
         """Remove the members; one rebalance follows for all of them."""
         members_before = len(self._roster.members)
         response = leave_response(request, api_version, self._leave)
+        assert len(self._roster.members) <= members_before, "a request to leave adds no member"
         if len(self._roster.members) < members_before:
             self._rebalance.go_on("members left")
         elif self._generation.state is ClassicGroupState.PREPARING_REBALANCE:
@@ -73,4 +74,5 @@ class MemberDeparture:
         error = self._roster.check(member_id, instance_id)
         if error is ErrorCode.NONE:
             self._rebalance.remove(self._roster.members[member_id], GroupEventKind.LEFT, why)
+            assert member_id not in self._roster.members, "the group would wait for it"
         return error

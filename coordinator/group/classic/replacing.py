@@ -103,6 +103,7 @@ class Replacing:
             del pending_sync[member.member_id]
             pending_sync[new_id] = None
         self._roster.rename(member, new_id)
+        assert self._roster.members.get(new_id) is member, "the new process would be fenced"
 
     # Without a rebalance.
 
@@ -146,6 +147,7 @@ class Replacing:
         self._generation.note(GroupEventKind.WRITE_FAILED, change.new_id, error.name)
         if not self._refuse(member, change, error):
             return
+        assert member.member_id == change.new_id, "a third process would be fenced"
         # The log knows only the old process, which may still be alive.
         self._rename(member, change.old_id)
         self._sessions.begin(member)

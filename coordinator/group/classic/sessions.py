@@ -58,6 +58,7 @@ class Sessions:
         if member.session_deadline_ms <= self._scope.moment.now_ms:
             return True
         self._arm(member)
+        assert member.armed_ms > self._scope.moment.now_ms, "the timer would fire again at once"
         return False
 
     def end(self, member_id: str) -> None:
@@ -70,6 +71,7 @@ class Sessions:
 
     def start(self, kind: str, timeout_ms: float, member_id: str = "") -> None:
         """Set a timer; a running one is replaced."""
+        assert (kind == SESSION) == bool(member_id), "only sessions are those of one member"
         deadline_ms = self._scope.moment.now_ms + timeout_ms
         self._scope.deadlines.set((self._group_id, ClassicTimer(kind, member_id)), deadline_ms)
 

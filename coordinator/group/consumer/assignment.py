@@ -77,6 +77,7 @@ def union(left: Assignment, right: Assignment) -> Assignment:
     together = dict(left)
     for topic_id, partitions in right.items():
         together[topic_id] = together.get(topic_id, frozenset()) | partitions
+    assert all(together.values()), "equal assignments would differ"
     return together
 
 

@@ -96,6 +96,7 @@ class ConsumerGroup:
         self, request: MembersRequest, caller: RequestOrigin, ticket: Ticket
     ) -> None:
         """Handle JoinGroup, SyncGroup, Heartbeat or LeaveGroup of a classic member."""
+        assert request.group_id == self.group_id, "the records would be another group's"
         changes, classic = Changes(self.state), self._classic
         response: object
         refuse: Callable[[ErrorCode], object]
@@ -169,6 +170,7 @@ class ConsumerGroup:
 
     def replay(self, record: GroupRecord) -> None:
         """Apply a record of this group while the shard loads."""
+        assert record.key.group_id == self.group_id, "two groups would be mixed"
         self.state.apply(record)
 
     def on_loaded(self, moment: Moment) -> None:
@@ -206,6 +208,7 @@ class ConsumerGroup:
             if holder != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
         if error is ErrorCode.NONE:
+            assert member_id in self.state.members, "a client that is no member would commit (G-02)"
             self._timers.extend_session(self.state.members[member_id])
         return error
 

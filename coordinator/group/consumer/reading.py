@@ -46,6 +46,7 @@ def report(request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember) 
     3. It reports all it owns, without p. 4. It has taken up p.
     So a partition that it never reported does not count as revoked by such a request alone. If the
     next request reports nothing else, it confirms: the member got the response and dropped p."""
+    assert not is_leaving(request), "what a member that leaves reports is released anyway"
     if request.member_epoch == JOINING:
         member.reported, member.unconfirmed = NOTHING, None
         return Report(NOTHING, is_final=True)
@@ -57,6 +58,7 @@ def report(request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember) 
     owned = assignment_of(request.topic_partitions)
     missing = difference(member.progress.revoking, owned)
     is_doubtful = is_full(request) and not is_subset(missing, member.reported)
+    assert missing or not is_doubtful, "only what a report leaves out can be in doubt"
     member.reported = owned
     member.unconfirmed = owned if is_doubtful else None
     return Report(None if is_doubtful else owned)

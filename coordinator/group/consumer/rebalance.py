@@ -100,6 +100,7 @@ class Rebalancing:
             changes.put_target(member_id, target)
         changes.allow_break()
         changes.put_assignment_epoch(state.group_epoch, self.context.scope.moment.wall_ms)
+        assert state.targets.keys() <= state.members.keys(), "partitions would wait for no member"
         self.note(
             GroupEventKind.GENERATION,
             detail=f"{assignor} gave {len(changed)} of {len(state.members)} members another target",
@@ -135,6 +136,7 @@ class Rebalancing:
         """Remove these members and release their partitions; a new target is then due."""
         for member_id in member_ids:
             changes.remove_member(member_id)
+            assert member_id not in self.state.members, "its partitions would stay with it"
             self.timers.stop_all(member_id)
         # The next heartbeat matches expressions: the topics of one may be too many for a record,
         # which must not prevent a member from leaving.
@@ -152,7 +154,9 @@ class Rebalancing:
             self.timers.mend(member_id, member)
 
     def _bump(self, changes: Changes, found_hash: int, reason: str) -> None:
-        changes.put_group_epoch(self.state.group_epoch + 1, found_hash)
+        before = self.state.group_epoch
+        changes.put_group_epoch(before + 1, found_hash)
+        assert self.state.group_epoch > before, "members tell a new target by its epoch"
         self.note(GroupEventKind.REBALANCE_STARTED, detail=reason)
 
 

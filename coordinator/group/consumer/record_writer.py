@@ -67,6 +67,7 @@ class RecordWriter:
         if changes.portions(self._scope.batch_bytes_max, self.opening) is not None:
             return successor
         changes.take_back(count)
+        assert len(changes.records) == count, "the group would be deleted, and stay in memory"
         text = "it cannot be a classic group again, which would be too large to be written"
         self._rebalancing.note(GroupEventKind.CONVERTED, detail=text)
         return None
@@ -77,6 +78,7 @@ class RecordWriter:
             f"batches of {self._scope.batch_bytes_max}"
         )
         touched = changes.take_back()
+        assert not changes.records, "what was undone would be written"
         if member_id in self._state.members:
             # It did not get the response to revoke, so silence confirms nothing.
             self._state.members[member_id].unconfirmed = None
@@ -92,6 +94,8 @@ class RecordWriter:
             self.empty_since_wall_ms = self._scope.moment.wall_ms
             if not self._state.is_void:
                 self._rebalancing.note(GroupEventKind.EMPTY)
+        is_empty = self.empty_since_wall_ms is not None
+        assert is_empty is not bool(self._state.members), "offsets in use would expire (G-01)"
 
     def _on_lost(self) -> None:
         self._rebalancing.note(GroupEventKind.WRITE_FAILED)

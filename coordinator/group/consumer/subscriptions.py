@@ -61,6 +61,7 @@ def subscribed_topics(state: ConsumerGroupState, image: MetadataImage) -> Subscr
             counts.update((topic.topic_id, len(topic.partitions)) for topic in topics)
             found = by_names[names] = frozenset(topic.topic_id for topic in topics)
         by_member[member_id] = found
+    assert by_member.keys() == state.members.keys(), "a member would get no target"
     return Subscribed(by_member, counts)
 
 
@@ -120,3 +121,4 @@ def resolve_expressions(
             )
         if state.regexes.get(regex) != matched:
             changes.put_regex(regex, matched, wall_ms)
+    assert state.regexes.keys() == _in_use(state), "members would see topics of no expression"

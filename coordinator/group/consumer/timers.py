@@ -65,6 +65,7 @@ class Timers:
 
     def start(self, kind: str, member: ConsumerGroupMember) -> None:
         """Start a timer with the member's rebalance timeout; a running one is replaced."""
+        assert kind != SESSION, "a session has a timeout of its own"
         deadline_ms = self._scope.moment.now_ms + member.subscription.rebalance_timeout_ms
         self._deadlines.set((self._group_id, ConsumerTimer(kind, member.member_id)), deadline_ms)
 
@@ -87,6 +88,7 @@ class Timers:
         if member is None:
             self.stop_all(member_id)
             return
+        assert member.member_id == member_id, "it would get the timers of another member"
         key = (self._group_id, ConsumerTimer(SESSION, member_id))
         if key not in self._deadlines:
             self._deadlines.set(key, member.session_deadline_ms)
@@ -100,6 +102,7 @@ class Timers:
 
     def has_expired(self, timer: ConsumerTimer, member: ConsumerGroupMember) -> bool:
         """Whether the time is over; a session that was extended gets its timer set again."""
+        assert timer.member_id == member.member_id, "another member would be removed"
         if timer.kind != SESSION:
             return True
         if member.session_deadline_ms <= self._scope.moment.now_ms:

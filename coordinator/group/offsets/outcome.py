@@ -45,6 +45,7 @@ class CommitOutcome:
 
     def continuation(self, ledger: OffsetLedger, changes: list[PendingOffset]) -> Continuation:
         """Callbacks for the outcome of these changes' append."""
+        assert changes, "nothing would be appended, and the client never answered"
 
         def on_committed() -> None:
             ledger.on_committed(changes)

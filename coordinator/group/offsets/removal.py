@@ -81,6 +81,7 @@ class OffsetRemoval:
     def _around(self, group_id: str, batch: _Batch, continuation: Continuation) -> Continuation:
         ledger = self.ledger
         changes = ledger.begin(group_id, dict.fromkeys(batch).items(), NOBODY)
+        assert len(changes) == len(batch), "an offset would stay in memory and not in the log"
 
         def on_committed() -> None:
             ledger.on_committed(changes)

@@ -77,7 +77,9 @@ class TopicRemoval:
 
     def _settle(self, deletion: _Deletion, group_id: str) -> bool:
         """Delete the group's offsets of these topics; return whether there were any."""
-        topics = deletion.topics - deletion.settled.get(group_id, frozenset())
+        settled = deletion.settled.get(group_id, frozenset())
+        assert settled <= deletion.topics, "offsets of a topic that exists would be deleted"
+        topics = deletion.topics - settled
         if not topics:
             return False
         deletion.settled[group_id] = deletion.topics
