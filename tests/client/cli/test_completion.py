@@ -26,7 +26,7 @@ def texts(line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("co", ["consume", "configs", "completion"]),
+        ("co", ["consume", "configs", "console", "completion"]),
         ("topics cr", ["create"]),
         ("-b x:1 topics cr", ["create"]),
         ("topics -b x:1 cr", ["create"]),
