@@ -1,4 +1,5 @@
-"""An open cluster is closed broker by broker, and its secrets are changed, while clients write.
+"""An open cluster is closed broker by broker, its secrets are changed, and it is opened again,
+while clients write.
 
 Three processes with ZooKeeper, from PLAINTEXT to SASL_SSL with access rules; idempotent producers
 on both sides, and a stranger that tries the protected listener all the time.
@@ -133,13 +134,18 @@ class Site:
                 made["allow.everyone.if.no.acl.found"] = "true"
         return made | {name.replace("_", "."): value for name, value in changed.items()}
 
-    def roll(self, phase: int, load: Load, connecting: dict[str, Any]) -> float:
-        """Restart the brokers one by one in that phase; the longest time without progress."""
+    def roll(
+        self, phase: int, load: Load, connecting: dict[str, Any], *, is_changed: bool = False
+    ) -> float:
+        """Restart the brokers one by one in that phase, with their changed passwords or the first
+        ones; the longest time without progress."""
         gaps = []
         for node_id, broker in self.brokers.items():
             begun = time.monotonic()
             assert broker.stop() == 0, broker.stderr()[-3000:]
-            broker.configure(self.settings(node_id, phase))
+            login = jaas_of(f"broker-{node_id}", f"new-{node_id}")
+            changed = {"sasl_jaas_config": login} if is_changed else {}
+            broker.configure(self.settings(node_id, phase, **changed))
             broker.start()
             self.wait_until_whole(connecting)
             load.wait_for_all()
@@ -211,7 +217,7 @@ def _create(connecting: dict[str, Any], *names: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_a_live_cluster_is_closed_and_its_secrets_are_changed(tmp_path: Path) -> None:
+def test_a_live_cluster_is_closed_given_other_secrets_and_opened(tmp_path: Path) -> None:
     """SEC-19: no acknowledged record is lost, no record is refused, and no client without a login
     is served on the protected listener at any moment."""
     with ZooKeeperServer() as zookeeper:
@@ -225,6 +231,7 @@ def test_a_live_cluster_is_closed_and_its_secrets_are_changed(tmp_path: Path) ->
             stack.callback(stranger.finish)
             _close(site)
             _change_secrets(site)
+            _open_again(site)
         assert stranger.tries > 50
         assert stranger.answers == []
 
@@ -313,6 +320,36 @@ def _change_secrets(site: Site) -> None:
     finally:
         load.finish()
     check(load, secure)
+
+
+def _open_again(site: Site) -> None:
+    """The same steps in the reverse order, as an operator does when clients cannot follow."""
+    secure, clear = site.addresses(site.secure), site.addresses(site.clear)
+    login = site.client("admin", site.password("admin"))
+    admin = {"bootstrap.servers": secure, **login}
+    _create(admin, "opening")
+    gaps = []
+    load = Load(secure, "opening", login)
+    try:
+        load.wait_for_all()
+        gaps.append(site.roll(2, load, admin, is_changed=True))
+    finally:
+        load.finish()
+    check(load, secure)
+    connecting: dict[str, Any] = {"bootstrap.servers": clear}
+    _create(connecting, "reopened")
+    load = Load(clear, "reopened")
+    try:
+        load.wait_for_all()
+        gaps.append(site.roll(1, load, connecting, is_changed=True))
+        gaps.append(site.roll(0, load, connecting))
+    finally:
+        load.finish()
+    check(load, clear)
+    for port in site.secure.values():
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 1)
+    assert max(gaps) < UNAVAILABLE_S, gaps
 
 
 def _serial(port: int) -> str:
