@@ -52,7 +52,7 @@ class Peers:
         end = None if broker is None else broker.endpoint(self._listener)
         if end is None:
             raise KafkaError(
-                ErrorCode.BROKER_NOT_AVAILABLE, f"no address is known of broker {node_id} is known"
+                ErrorCode.BROKER_NOT_AVAILABLE, f"no address of broker {node_id} is known"
             )
         return Address(end.host, end.port)
 
