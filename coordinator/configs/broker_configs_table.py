@@ -27,7 +27,7 @@ alter.config.policy.class.name | class | null | - | read-only | no
 alter.log.dirs.replication.quota.window.num | int | 11 | >=1 | read-only | no
     Samples kept for the rate limit of moves between directories.
 alter.log.dirs.replication.quota.window.size.seconds | int | 1 | >=1 | read-only | no
-    Length of one such sample.
+    Length of one sample of the rate.
 authorizer.class.name | string | "" | {, kafka.security.authorizer.AclAuthorizer, \
 org.apache.kafka.metadata.authorizer.StandardAuthorizer, ottla.acl} | read-only | yes
     Whether access rules (ACLs) count: each of these names means the authorizer of this broker.
@@ -35,7 +35,7 @@ auto.create.topics.enable | bool | true | - | read-only | yes
     Whether asking for a topic's metadata makes the topic.
 auto.include.jmx.reporter | bool | true | - | read-only | no
     Whether metrics go to JMX unasked.
-auto.leader.rebalance.enable | bool | true | - | read-only | no
+auto.leader.rebalance.enable | bool | true | - | read-only | yes
     Whether the controller gives leadership back to preferred replicas by itself.
 background.threads | int | 10 | >=1 | cluster-wide | no
     Threads for the broker's background work.
@@ -68,11 +68,11 @@ connections.max.reauth.ms | long | 0 | - | read-only | yes
     Time after which a SASL client must authenticate again; 0 is never.
 control.plane.listener.name | string | null | - | read-only | no
     Listener kept for the controller's requests.
-controlled.shutdown.enable | bool | true | - | read-only | no
+controlled.shutdown.enable | bool | true | - | read-only | yes
     Whether a broker hands its leaderships over before it stops.
-controlled.shutdown.max.retries | int | 3 | - | read-only | no
+controlled.shutdown.max.retries | int | 3 | - | read-only | yes
     Attempts at handing leaderships over.
-controlled.shutdown.retry.backoff.ms | long | 5000 | - | read-only | no
+controlled.shutdown.retry.backoff.ms | long | 5000 | - | read-only | yes
     Pause between those attempts.
 controller.listener.names | string | null | - | read-only | yes
     Listeners of a KRaft controller; they are left out of this broker's own.
@@ -95,7 +95,7 @@ controller.quorum.voters | list | "" | - | read-only | no
 controller.quota.window.num | int | 11 | >=1 | read-only | yes
     Samples kept for the limit on topic changes.
 controller.quota.window.size.seconds | int | 1 | >=1 | read-only | yes
-    Length of one such sample.
+    Length of one sample of the rate.
 controller.socket.timeout.ms | int | 30000 | - | read-only | no
     Time limit of the controller's requests to brokers.
 create.topic.policy.class.name | class | null | - | read-only | no
@@ -201,9 +201,9 @@ kafka.metrics.polling.interval.secs | int | 10 | >=1 | read-only | no
     Time between polls of the old metrics library.
 kafka.metrics.reporters | list | "" | - | read-only | no
     Java classes that report the old library's metrics.
-leader.imbalance.check.interval.seconds | long | 300 | >=1 | read-only | no
+leader.imbalance.check.interval.seconds | long | 300 | >=1 | read-only | yes
     Time between the controller's looks for misplaced leaders.
-leader.imbalance.per.broker.percentage | int | 10 | - | read-only | no
+leader.imbalance.per.broker.percentage | int | 10 | - | read-only | yes
     Misplaced leaders per broker that the controller tolerates.
 leader.replication.throttled.rate | long | MAX | >=0 | cluster-wide | yes
     Bytes per second of throttled replicas that a leader may send.
@@ -260,7 +260,7 @@ log.local.retention.bytes | long | -2 | >=-2 | cluster-wide | no
     With tiered storage, the size kept on the broker's own disk; -2 means log.retention.bytes.
 log.local.retention.ms | long | -2 | >=-2 | cluster-wide | no
     With tiered storage, the time kept on the broker's own disk; -2 means log.retention.ms.
-log.message.downconversion.enable | bool | true | - | cluster-wide | no
+log.message.downconversion.enable | bool | true | - | cluster-wide | yes
     Whether old consumers get batches converted to their format.
 log.message.format.version | string | 3.0-IV1 | - | read-only | no
     Has had no meaning since Kafka 3.0: batches are stored in the newest format.
@@ -333,7 +333,7 @@ metrics.num.samples | int | 2 | >=1 | read-only | no
 metrics.recording.level | string | INFO | - | read-only | no
     Finest level of metrics that is recorded.
 metrics.sample.window.ms | long | 30000 | >=1 | read-only | no
-    Length of one such sample.
+    Length of one sample of the rate.
 min.insync.replicas | int | 1 | >=1 | cluster-wide | yes
     Replicas that must have a write before acks=all is answered with success.
 node.id | int | -1 | - | read-only | yes
@@ -387,7 +387,7 @@ ottla.authentication.max.connections.per.ip | int | 128 | >=1 | read-only | yes
 ottla.authentication.timeout.ms | int | 10000 | >=1 | read-only | yes
     Time from connecting to being authenticated.
 ottla.broker.principals | string | "" | broker-principals | read-only | yes
-    Principals that may speak as a broker, with {id} for its id, such as User:broker-{id}; any.
+    Principals that may speak as a broker, with {id} for its id, such as User:broker-{id}.
 ottla.fetch.zero.copy | bool | true | - | read-only | yes
     Whether fetched records go from file to socket without passing through the process.
 ottla.free.space.floor.bytes | long | 268435456 | >=0 | read-only | yes
@@ -403,7 +403,7 @@ ottla.oauthbearer.allow.unsecured.tokens | bool | false | - | read-only | yes
 ottla.oauthbearer.required.scope | list | "" | - | read-only | yes
     Scopes that a token of OAUTHBEARER must have.
 ottla.validate.records | string | full | {full, header} | cluster-wide | yes
-    What is checked of produced batches: full reads all records, header only what is ahead of them.
+    What is checked of produced batches: full reads all records, header the batch header alone.
 ottla.zookeeper.digest | password | null | - | read-only | yes
     User and password, as user:password, that all brokers log in to ZooKeeper with.
 ottla.zookeeper.others.read | bool | false | - | read-only | yes
@@ -436,7 +436,7 @@ queued.max.requests | int | 500 | >=1 | read-only | yes
 quota.window.num | int | 11 | >=1 | read-only | no
     Samples kept for client quotas.
 quota.window.size.seconds | int | 1 | >=1 | read-only | yes
-    Length of one such sample.
+    Length of one sample of the rate.
 remote.fetch.max.wait.ms | int | 500 | >=1 | cluster-wide | no
     With tiered storage, the longest wait for a remote read.
 remote.log.index.file.cache.total.size.bytes | long | 1073741824 | >=1 | cluster-wide | no
@@ -448,7 +448,7 @@ remote.log.manager.copy.max.bytes.per.second | long | MAX | >=1 | cluster-wide |
 remote.log.manager.copy.quota.window.num | int | 11 | >=1 | read-only | no
     Samples kept for that limit.
 remote.log.manager.copy.quota.window.size.seconds | int | 1 | >=1 | read-only | no
-    Length of one such sample.
+    Length of one sample of the rate.
 remote.log.manager.expiration.thread.pool.size | int | -1 | - | read-only | no
     With tiered storage, threads that expire remote segments.
 remote.log.manager.fetch.max.bytes.per.second | long | MAX | >=1 | cluster-wide | no
@@ -456,7 +456,7 @@ remote.log.manager.fetch.max.bytes.per.second | long | MAX | >=1 | cluster-wide 
 remote.log.manager.fetch.quota.window.num | int | 11 | >=1 | read-only | no
     Samples kept for that limit.
 remote.log.manager.fetch.quota.window.size.seconds | int | 1 | >=1 | read-only | no
-    Length of one such sample.
+    Length of one sample of the rate.
 remote.log.manager.task.interval.ms | long | 30000 | >=1 | read-only | no
     With tiered storage, the time between rounds of work.
 remote.log.manager.thread.pool.size | int | 10 | >=1 | read-only | no
@@ -485,7 +485,7 @@ remote.log.storage.manager.impl.prefix | string | rsm.config. | - | read-only | 
     Prefix of that class's own settings.
 remote.log.storage.system.enable | bool | false | - | read-only | no
     Whether tiered storage is on; there is none here.
-replica.alter.log.dirs.io.max.bytes.per.second | long | MAX | >=0 | cluster-wide | no
+replica.alter.log.dirs.io.max.bytes.per.second | long | MAX | >=0 | cluster-wide | yes
     Bytes per second for moves between directories.
 replica.fetch.backoff.ms | int | 1000 | >=0 | read-only | yes
     Pause of a follower after a failed fetch.
@@ -514,7 +514,7 @@ replica.socket.timeout.ms | int | 30000 | - | read-only | yes
 replication.quota.window.num | int | 11 | >=1 | read-only | no
     Samples kept for replication quotas.
 replication.quota.window.size.seconds | int | 1 | >=1 | read-only | no
-    Length of one such sample.
+    Length of one sample of the rate.
 request.timeout.ms | int | 30000 | - | read-only | yes
     Time limit of the broker's own requests.
 reserved.broker.max.id | int | 1000 | >=0 | read-only | yes

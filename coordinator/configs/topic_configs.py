@@ -49,7 +49,7 @@ max.compaction.lag.ms | long | MAX | >=1 | yes | log.cleaner.max.compaction.lag.
     Longest time that a record may escape compaction.
 max.message.bytes | int | 1048588 | >=0 | yes | message.max.bytes
     Largest batch that may be produced, as it is stored.
-message.downconversion.enable | bool | true | - | no | log.message.downconversion.enable
+message.downconversion.enable | bool | true | - | yes | log.message.downconversion.enable
     Whether old consumers get batches converted to their format.
 message.format.version | string | 3.0-IV1 | - | no | log.message.format.version
     Has had no meaning since Kafka 3.0: batches are stored in the newest format.
@@ -95,7 +95,7 @@ unclean.leader.election.enable | bool | false | - | yes | unclean.leader.electio
 ottla.flush.before.ack | bool | false | - | yes | -
     Whether a write is forced to the leader's disk before it is acknowledged, as flush.messages=1.
 ottla.validate.records | string | full | {full, header} | yes | ottla.validate.records
-    What is checked of produced batches: full reads all records, header only what is ahead of them.
+    What is checked of produced batches: full reads all records, header the batch header alone.
 """
 
 _UNIT_MS = {"hours": 3_600_000, "minutes": 60_000}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ottla.coordinator.configs.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.configs.definitions import BadValue, ConfigType, Definition, Update, render
 from ottla.coordinator.configs.topic_configs import TOPIC_CONFIGS, milliseconds_per_unit
+from tests.support.broker_process import ROOT
 
 EVERY: list[Definition] = [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values()]
 
@@ -128,6 +131,28 @@ def test_illegal_values_get_a_sentence(name: str, text: str) -> None:
     assert problem is not None
     assert name in problem
     assert repr(text) in problem
+
+
+def test_a_setting_that_a_broker_reads_has_an_effect() -> None:
+    """A broker warns of a setting without one, and an operator removes it then."""
+    read = {
+        name
+        for room in ("broker", "coordinator")
+        for path in (ROOT / room).rglob("*.py")
+        if path.parent.name != "configs"
+        for found in re.findall(r'\.(\w+)|"([a-z0-9.]+)"', path.read_text("utf-8"))
+        for name in found
+    }
+
+    wrong = [
+        definition.name
+        for definition in EVERY
+        if not definition.has_effect
+        and {definition.name, definition.name.replace(".", "_")} & read
+        # With the rules of Kafka 0.8 alone.
+        and definition.name != "replica.lag.max.messages"
+    ]
+    assert wrong == []
 
 
 def test_a_secret_never_shows_in_a_problem() -> None:
