@@ -86,16 +86,22 @@ def close_files(settings: Mapping[str, str]) -> None:
 
 
 def _close_existing(settings: Mapping[str, str]) -> None:
-    """Who cannot enter a data directory cannot read its files, so those keep their modes."""
+    """Who cannot enter a data directory cannot read its files, so those keep their modes.
+
+    What all users of the machine share keeps its mode, too: ``ottla.audit.log`` may be a device,
+    such as /dev/null, and a data directory may be one like /tmp, where each user owns files."""
     named = settings.get("log.dirs") or settings.get("log.dir", "")
     paths = [Path(name.strip()) for name in named.split(",") if name.strip()]
     if settings.get("ottla.audit.log"):
         paths.append(Path(settings["ottla.audit.log"]))
     for path in paths:
         try:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            if mode & _OTHERS:
-                path.chmod(mode & ~_OTHERS)
+            mode = path.stat().st_mode
+            is_own = stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and not mode & stat.S_ISVTX)
+            if mode & _OTHERS and is_own:
+                path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
+            elif mode & _OTHERS:
+                logger.warning("other users can use %s: it is shared by all users", path)
         except FileNotFoundError:
             continue
         except OSError as error:

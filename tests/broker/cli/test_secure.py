@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from ottla.broker.cli import secure
 from ottla.broker.cli.secure_files import ADMIN, jaas_of
 from ottla.protocol.properties import format_properties, parse_properties
 from tests.support.sasl_broker import sasl_settings
@@ -238,6 +239,28 @@ def test_other_users_of_the_machine_cannot_read_what_a_broker_with_users_writes(
     found = [path for path in (audit, data, *data.rglob("*")) if path.exists()]
     assert len(found) > 3
     assert not [path for path in found if stat.S_IMODE(path.stat().st_mode) & 0o007]
+
+
+def test_what_all_users_of_the_machine_share_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker of root must not close /dev/null or /tmp to all other programs."""
+    monkeypatch.setattr(secure, "forbid_core_dumps", lambda: None)
+    pipe, shared, link = (tmp_path / name for name in ("device", "shared", "audit.log"))
+    os.mkfifo(pipe)
+    pipe.chmod(0o666)
+    shared.mkdir()
+    shared.chmod(0o1777)
+    link.symlink_to(pipe)
+    settings = {"log.dirs": str(shared), "ottla.audit.log": str(link)}
+    before = os.umask(0o077)
+    try:
+        secure.close_files({**settings, "zookeeper.connect": "127.0.0.1:2181"})
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE(pipe.stat().st_mode) == 0o666
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
 
 
 def test_a_secure_broker_in_memory_leaves_no_file(tmp_path: Path) -> None:
