@@ -7,10 +7,12 @@ and each other refusal ends its connection, both as in 0.7.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.replica.record_checks import output_limit_bytes
+from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.metadata import (
@@ -26,6 +28,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.records.batch import NO_TIMESTAMP
 from ottla.protocol.records.builder import BatchOptions, encode_batch
+from ottla.protocol.records.compression import Codec
 from ottla.protocol.wire07.messages import decode_payloads
 
 if TYPE_CHECKING:
@@ -45,6 +48,11 @@ _TIMEOUT_MS = 10_000
 # A topic that is created at its first message has a leader after so long.
 _CREATION_MS = 5_000.0
 _LOOK_MS = 20.0
+# Sets that are made into batches at the same time.
+_AT_ONCE_MAX = 4
+# Of a set: as many messages as a batch without compression can hold, and not fewer than these.
+_COUNT_MAX_MIN = 65_536
+_RECORD_BYTES_MIN = 7
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
@@ -55,6 +63,7 @@ class Producing07:
         self._services = services
         self._asking = asking
         self._places = places
+        self._turns = asyncio.Semaphore(_AT_ONCE_MAX)
 
     async def append_all(self, peer: ClientPeer, parts: list[Produce07]) -> None:
         """Append one part after the other. Raises KafkaError: the connection ends."""
@@ -67,12 +76,19 @@ class Producing07:
                 logger.info("messages of 0.7 for %r are too large: %s", wanted.topic, error)
 
     async def _append(self, peer: ClientPeer, wanted: Produce07) -> None:
-        services = self._services
-        if not self._places.exists(wanted.topic):
-            await self._create(peer, wanted.topic)
-        partition = self._places.led(wanted.topic, wanted.partition)
-        limit_bytes = output_limit_bytes(partition.settings.append_rules, len(wanted.messages))
-        batch = await services.ports.offload.run(batch_of, wanted.messages, limit_bytes)
+        services, topic = self._services, wanted.topic
+        # Asked before anything is done; the request that follows is authorized as any other.
+        if not services.authorizer.is_allowed(peer, Operation.WRITE, AclResourceType.TOPIC, topic):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"it may not write to {topic!r}")
+        if not self._places.exists(topic):
+            await self._create(peer, topic)
+        partition = self._places.led(topic, wanted.partition)
+        rules = partition.settings.append_rules
+        limit_bytes = output_limit_bytes(rules, len(wanted.messages))
+        async with self._turns:
+            batch = await services.ports.offload.run(
+                batch_of, wanted.messages, limit_bytes, rules.max_message_bytes
+            )
         if not batch:
             return
         place = partition.log.partition
@@ -106,12 +122,18 @@ class Producing07:
             await clock.sleep(_LOOK_MS)
 
 
-def batch_of(messages: Buffer, output_limit_bytes: int) -> bytes:
+def batch_of(messages: Buffer, output_limit_bytes: int, batch_bytes_max: int) -> bytes:
     """A message set as one record batch; empty if there is no message. Pure.
 
-    Raises KafkaError as ``decode_payloads``."""
-    payloads, codec = decode_payloads(messages, output_limit_bytes)
+    Raises KafkaError as ``decode_payloads``, also for more messages than a batch of so many bytes
+    can hold: a few kilobytes can unpack to millions of them."""
+    count_max = max(_COUNT_MAX_MIN, batch_bytes_max // _RECORD_BYTES_MIN)
+    payloads, codec = decode_payloads(messages, output_limit_bytes, count_max)
     if not payloads:
         return b""
+    if codec is Codec.NONE and sum(map(len, payloads)) > batch_bytes_max:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE, f"they have more than {batch_bytes_max} bytes"
+        )
     entries = [(NO_TIMESTAMP, None, payload, ()) for payload in payloads]
     return encode_batch(entries, BatchOptions(codec=codec))

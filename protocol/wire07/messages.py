@@ -101,16 +101,20 @@ class Payloads07(NamedTuple):
     codec: Codec
 
 
-def decode_payloads(buffer: Buffer, output_limit_bytes: int = OUTPUT_BYTES_MAX) -> Payloads07:
+def decode_payloads(
+    buffer: Buffer, output_limit_bytes: int = OUTPUT_BYTES_MAX, count_max: int = 2**31
+) -> Payloads07:
     """All payloads of a set, also those in compressed messages.
 
     Raises KafkaError: CORRUPT_MESSAGE, and what ``decompress`` raises, such as MESSAGE_TOO_LARGE
-    above ``output_limit_bytes`` in all."""
+    above ``output_limit_bytes`` in all, and MESSAGE_TOO_LARGE above ``count_max`` payloads."""
     payloads: list[memoryview] = []
     found = Codec.NONE
     left_bytes = output_limit_bytes
     for message in decode_set(buffer):
         codec = message.codec
+        if len(payloads) >= count_max:
+            raise _too_many(count_max)
         if codec is Codec.NONE:
             payloads.append(message.payload)
             continue
@@ -120,8 +124,14 @@ def decode_payloads(buffer: Buffer, output_limit_bytes: int = OUTPUT_BYTES_MAX) 
         for inner in decode_set(content):
             if inner.codec is not Codec.NONE:
                 raise _corrupt("a compressed message is inside a compressed message")
+            if len(payloads) >= count_max:
+                raise _too_many(count_max)
             payloads.append(inner.payload)
     return Payloads07(payloads, found)
+
+
+def _too_many(count_max: int) -> KafkaError:
+    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a set has more than {count_max} messages")
 
 
 def _corrupt(reason: str) -> KafkaError:

@@ -7,6 +7,7 @@ import pytest
 from ottla.broker.network.connection import MUTED
 from ottla.broker.server.broker import CannotStart
 from ottla.broker.system.memory_disk import MemoryDisk
+from ottla.broker.wire07 import producing
 from ottla.protocol.acls import (
     AclPattern,
     AclResourceType,
@@ -23,7 +24,13 @@ from ottla.protocol.messages.alter_client_quotas import (
 )
 from tests.broker.support.requests import batch, create, produced
 from tests.broker.wire07.site import Site07, site_07, values_of
-from tests.protocol.wire07.client_07 import LATEST, fetch_part, message_07, produce_part
+from tests.protocol.wire07.client_07 import (
+    LATEST,
+    fetch_part,
+    gzipped_07,
+    message_07,
+    produce_part,
+)
 from tests.support.in_process import running_broker
 
 RULES = {"authorizer.class.name": "ottla.acl"}
@@ -85,6 +92,35 @@ async def test_each_topic_needs_its_right() -> None:
         async with site.connect_07() as old, site.connect() as today:
             old.produce("open", message_07(b"z"))
             assert await values_of(today, 0, 2, topic="open") == [b"x", b"z"]
+
+
+async def test_messages_that_may_not_be_written_are_not_unpacked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client without the right costs the broker no work: a few kilobytes unpack to millions."""
+    disk = MemoryDisk()
+    named = {**RULES, "super.users": ME}
+    async with running_broker(named, disk) as running, running.connect() as today:
+        await create(today)
+        await _allow(Site07(running.broker), Operation.READ, "t")
+
+    def unpack(*_arguments: object) -> bytes:
+        pytest.fail("the messages were unpacked")
+
+    monkeypatch.setattr(producing, "batch_of", unpack)
+    async with site_07(RULES, disk=disk) as site, site.connect_07() as old:
+        old.produce("t", message_07(b"x"))
+        with pytest.raises(EOFError):
+            await old.answer()
+
+
+async def test_a_set_of_countless_messages_is_too_large() -> None:
+    """As any set that is too large it is left out, and the connection goes on."""
+    async with site_07() as site, site.connect() as today, site.connect_07() as old:
+        await create(today)
+        old.produce("t", gzipped_07(*[b""] * 200_000))
+        old.produce("t", message_07(b"next"))
+        assert await values_of(today, 0, 1) == [b"next"]
 
 
 async def test_a_request_above_the_limit_ends_the_connection() -> None:
