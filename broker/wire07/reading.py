@@ -74,6 +74,10 @@ class Reading07:
             if not self._places.exists(wanted.topic):
                 return Fetched07(Error07.NONE)
             partition = self._served(wanted.topic, wanted.partition)
+            if partition.replica.check_offsets_known() is not ErrorCode.NONE:
+                # A new leader's watermark lags behind what consumers have read: there is no more to
+                # read yet, and their positions are not out of range.
+                return Fetched07(Error07.NONE)
             ledger = self._ledgers.of(partition)
             at = await ledger.at_position(wanted.offset)
             room_bytes = min(wanted.max_bytes, left_bytes)

@@ -11,6 +11,7 @@ from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.wire07 import ledger
 from ottla.broker.wire07.positions import TOLD_BYTES_MAX
 from ottla.broker.wire07.stored import PATH
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -185,6 +186,29 @@ async def test_another_leader_serves_the_same_positions() -> None:
             assert await old.offsets("t", EARLIEST) == (0, [SIZE * 30])
             assert await _first(old, SIZE * 40) == VALUES[40]
             assert await old.offsets("t", LATEST) == (0, [SIZE * 60])
+
+
+async def test_a_new_leader_sends_no_consumer_away() -> None:
+    """Until its followers have fetched, it does not know that what consumers have read is
+    committed: their positions are not out of range, there is only no more to read yet."""
+    async with site_07() as site, site.connect() as today, site.connect_07() as old:
+        await create(today)
+        await produced(today, batch(*VALUES))
+        assert await old.consume("t", 0) == (VALUES, SIZE * 60)
+        partition = site.broker.partitions.find("t", 0)
+        assert partition is not None
+        replica = partition.replica
+        assert replica.leading is not None
+        replica.leading.epoch_start_offset = 60
+        replica.high_watermark, known = 30, replica.high_watermark
+        assert replica.check_offsets_known() is not ErrorCode.NONE
+        async with site.connect_07() as other:
+            # What the ledger remembers must not be what answers.
+            for position in (SIZE * 60, SIZE * 59, SIZE * 10):
+                assert await other.fetch("t", position) == (0, b"")
+        replica.high_watermark = known
+        assert await _first(old, SIZE * 59) == VALUES[59]
+        assert (await old.fetch("t", SIZE * 59 + 1))[0] == 1
 
 
 @pytest.mark.parametrize("step", [1, 100, 1 << 30])
