@@ -35,6 +35,12 @@ class Facts(NamedTuple):
     must_log_in: bool
 
 
+def encoded(text: str) -> bytes:
+    """UTF-8. A JSON value in a record may hold halves of surrogate pairs, which UTF-8 does not
+    have: they are shown as question marks, and do not keep the page from being shown."""
+    return text.encode("utf-8", "replace")
+
+
 def quoted(text: object) -> str:
     """A text as one part of an address."""
     return quote(str(text), safe="")
@@ -86,13 +92,12 @@ class PageMaker:
             "shown": document,
         }
         text = self._templates.get_template(template).render(shown)
-        return Response(text, status, dict(NOT_STORED), HTML)
+        return Response(encoded(text), status, dict(NOT_STORED), HTML)
 
     def json(self, document: Document, status: int = 200) -> Response:
         """A document as JSON."""
         text = json.dumps(document, ensure_ascii=False)
-        # Names of groups may hold halves of surrogate pairs, which UTF-8 does not have.
-        return Response(text.encode("utf-8", "replace"), status, dict(NOT_STORED), JSON)
+        return Response(encoded(text), status, dict(NOT_STORED), JSON)
 
     def failure(self, error: Exception, visit: Visit | None, *, as_json: bool) -> Response:
         """The answer to a request that failed in an expected way."""

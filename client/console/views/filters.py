@@ -75,7 +75,7 @@ def read_condition(text: str) -> Condition:
         if place is not None:
             steps.append(int(place[:9]))
         else:
-            steps.append(name if name is not None else str(json.loads(f'"{quoted}"')))
+            steps.append(name if name is not None else _unquoted(quoted))
         rest = rest[found.end() :]
     if len(steps) > STEPS_MAX:
         raise BadRequest(f"a place in a JSON value has at most {STEPS_MAX} steps")
@@ -95,6 +95,13 @@ def read_condition(text: str) -> Condition:
     except (ValueError, RecursionError):
         operand = operand_text
     return Condition(tuple(steps), compared[1], operand)
+
+
+def _unquoted(text: str) -> str:
+    try:
+        return str(json.loads(f'"{text}"'))
+    except ValueError:
+        raise BadRequest(f"{text[:40]!r} is no text of JSON") from None
 
 
 class RecordFilter(NamedTuple):

@@ -16,6 +16,9 @@ SHOWN_BYTES = 4 * 1024
 SHOWN_BYTES_MAX = 256 * 1024
 # Larger ones are not read as JSON: reading would keep all other visitors waiting.
 JSON_BYTES_MAX = 1024 * 1024
+# So many times as long as the value its indented form may be, or it is shown as it is: each line of
+# a value of a thousand levels has two thousand spaces.
+INDENTED_MAX = 8
 _HEX_LINE = 16
 
 
@@ -81,16 +84,27 @@ def as_json(content: bytes | None) -> object:
 
 
 def indented(content: bytes) -> str | None:
-    """An object or a list of JSON, on lines of its own; None for everything else."""
+    """An object or a list of JSON, on lines of its own; None for everything else, and for one that
+    would become many times as long."""
     if content[:1].strip() not in (b"{", b"[", b""):
         return None
     try:
         value = as_json(content)
         if isinstance(value, dict | list):
-            return json.dumps(value, ensure_ascii=False, indent=2)
+            return _joined(value, INDENTED_MAX * (len(content) + _HEX_LINE))
     except (ValueError, RecursionError):
         return None
     return None
+
+
+def _joined(value: object, length_max: int) -> str | None:
+    pieces, length = [], 0
+    for piece in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(value):
+        length += len(piece)
+        if length > length_max:
+            return None
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def hex_lines(content: bytes) -> str:

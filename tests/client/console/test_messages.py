@@ -168,6 +168,20 @@ async def test_hostile_records_stay_text(
     assert lines.headers["content-disposition"].startswith("attachment")
 
 
+async def test_half_a_surrogate_pair_does_not_take_the_page_away(
+    brokers: ottla.Cluster, browser: httpx.AsyncClient
+) -> None:
+    """JSON can name what UTF-8 does not have; any producer can send it."""
+    brokers.create_topic("halves")
+    async with ottla.Producer(brokers.bootstrap_servers) as producer:
+        await (await producer.send("halves", b'["\\ud800"]'))
+
+    for path in ("messages", "record?offset=0"):
+        page = await browser.get(f"/topics/halves/{path}")
+        assert page.status_code == 200
+        assert "&#34;?&#34;" in page.text
+
+
 async def test_records_are_downloaded_as_lines(
     brokers: ottla.Cluster, browser: httpx.AsyncClient
 ) -> None:

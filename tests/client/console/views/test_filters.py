@@ -72,6 +72,13 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
         read_condition(text)
 
 
+@pytest.mark.parametrize("text", ['$["\\x"] == 1', '$["a\nb"]'])
+def test_a_quoted_name_that_is_no_text_is_refused(text: str) -> None:
+    """As a sentence, not as a defect of the console."""
+    with pytest.raises(BadRequest, match="no text of JSON"):
+        read_condition(text)
+
+
 def test_a_condition_has_a_largest_depth() -> None:
     """An address is written by strangers."""
     with pytest.raises(BadRequest, match="at most"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.console.views.asked import BadRequest
-from ottla.client.console.views.formats import SHOWN_BYTES, checked_format, shown
+from ottla.client.console.views.formats import SHOWN_BYTES, SHOWN_BYTES_MAX, checked_format, shown
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,17 @@ def test_json_that_is_deeper_than_the_stack_is_text() -> None:
 
     assert shown(content, "auto")["format"] == "text"
     assert shown(b"[" + b"9" * 3000 + b"]", "json")["format"] in ("json", "text")
+
+
+@pytest.mark.parametrize("size", [SHOWN_BYTES, SHOWN_BYTES_MAX])
+def test_deep_json_does_not_become_a_thousand_times_as_long(size: int) -> None:
+    """Any producer can send it, and an operator's page of it would take gigabytes."""
+    deep = 450
+    content = b"[" * deep + b"1," * ((size - 2 * deep) // 2 - 1) + b"1" + b"]" * deep
+    found = shown(content, "auto", size)
+
+    assert (found["format"], found["text"]) == ("text", content.decode())
+    assert shown(b'{"a":[{"b":[1,2]}]}', "auto")["format"] == "json"
 
 
 def test_another_format_is_refused() -> None:
