@@ -178,7 +178,8 @@ class Acceptor:
     def _assign(self, socket: Socket, entrance: ListenerParts) -> None:
         is_exempt = entrance.spec.is_exempt
         host = plain_host(socket.peer.host)
-        per_ip_max = self._limits.exempt_per_ip_max if is_exempt else self._limits.of_ip(host)
+        limits = self._limits
+        per_ip_max = limits.of_exempt_ip(host) if is_exempt else limits.of_ip(host)
         if self._count_by_host[is_exempt, host] >= per_ip_max:
             self.refused_count += 1
             socket.close()

@@ -47,6 +47,11 @@ class ConnectionLimits:
         """How many connections that address may have at once."""
         return self.per_ip_overrides.get(host, self.per_ip_max)
 
+    def of_exempt_ip(self, host: str) -> int:
+        """The same at a listener between brokers, where an override only raises the limit: many
+        clients may come by it through one address, such as that of a proxy."""
+        return max(self.exempt_per_ip_max, self.per_ip_overrides.get(host, 0))
+
     def of_listener(self, name: str) -> int:
         """How many connections that listener may have at once."""
         return self.listener_max.get(name, UNLIMITED)

@@ -205,6 +205,23 @@ async def test_an_address_is_limited_at_the_listener_of_brokers_too() -> None:
 
 
 @on_both_loops
+@pytest.mark.parametrize(("override", "served"), [(1, 2), (3, 3)])
+async def test_an_override_raises_the_limit_at_the_listener_of_brokers(
+    override: int, served: int
+) -> None:
+    """Clients that use the listener of brokers may all come from one address; no override for
+    clients may keep brokers apart."""
+    specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
+    limits = ConnectionLimits(exempt_per_ip_max=2, per_ip_overrides={"127.0.0.1": override})
+    async with Site(NetworkSettings(limits=limits), specs) as site:
+        found = [await site.connect("BROKERS") for _ in range(4)]
+        for one in found[:served]:
+            one.send(b"echo:in")
+            assert await one.answer() == b"echo in"
+        assert await found[served].is_closed()
+
+
+@on_both_loops
 async def test_connections_that_come_too_fast_wait_to_be_accepted() -> None:
     """max.connection.creation.rate (KIP-612): nothing is refused, and brokers are exempt."""
     specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
