@@ -77,6 +77,10 @@ class ClusterClient:
         self._asked_ms = 0.0
         # Whether the brokers create topics, as last reported when a topic was missing.
         self._makes_topics = False
+        # Of the last AuthenticationFailed: whether no broker was merely down. One that refuses a
+        # client, such as one with a wrong certificate, must not end the calls of a client that
+        # others will accept when they are there again.
+        self.all_refuse = True
 
     def close(self) -> None:
         """Close every connection."""
@@ -171,7 +175,8 @@ class ClusterClient:
             try:
                 await self.refresh(deadline_ms - clock.now_ms())
             except TransportError as error:
-                may_pass = error.retriable and self.metadata.updated_ms is not None
+                is_final = not error.retriable and self.all_refuse
+                may_pass = not is_final and self.metadata.updated_ms is not None
                 if failure is None or clock.now_ms() < deadline_ms:
                     # An earlier answer says more than this timeout.
                     failure = error
@@ -238,6 +243,7 @@ class ClusterClient:
         if not self.metadata.brokers:
             await self.refresh()
         failure: BrokerUnreachable | None = None
+        all_refuse = True
         for node_id in self._shuffled(sorted(self.metadata.brokers)):
             if not self.pool.knows(node_id):
                 # It has left the cluster while others were tried.
@@ -246,7 +252,8 @@ class ClusterClient:
                 return await self.pool.connection(node_id)
             except BrokerUnreachable as error:
                 failure = _weightier(failure, error)
-        self._is_stale = True
+                all_refuse = all_refuse and not error.retriable
+        self._is_stale, self.all_refuse = True, all_refuse
         assert failure is not None, "the first of them was known"
         raise failure
 
@@ -267,6 +274,7 @@ class ClusterClient:
 
     async def _connection_to_ask(self) -> Connection:
         """As ``any_connection``, or else a connection to a bootstrap address."""
+        all_refuse = True
         if self.metadata.brokers:
             doubted = [node for node, count in self._asked.items() if count >= ASKED_IN_VAIN_MAX]
             if doubted:
@@ -275,7 +283,7 @@ class ClusterClient:
                 return await self.any_connection(doubted)
             except BrokerUnreachable:
                 # All known brokers are gone, or have moved: restart from the bootstrap addresses.
-                pass
+                all_refuse = self.all_refuse
         failure: BrokerUnreachable | None = None
         net, clock, _ = self.environment
         for index in self._shuffled(list(range(len(self._bootstrap)))):
@@ -284,7 +292,9 @@ class ClusterClient:
                 return await connect(net, clock, self._bootstrap[index], self.config)
             except BrokerUnreachable as error:
                 failure = _weightier(failure, error)
+                all_refuse = all_refuse and not error.retriable
         assert failure is not None
+        self.all_refuse = all_refuse
         raise failure
 
     def _shuffled(self, numbers: list[int]) -> list[int]:

@@ -86,9 +86,12 @@ class Upkeep:
         try:
             await self._cluster.refresh()
         except AuthenticationFailed as error:
-            # All brokers were tried: a deleted user, or a certificate that has expired.
-            logger.warning("no broker accepts this client: %s", error)
-            self.refusal = error
+            if self._cluster.all_refuse:
+                # A deleted user, or a certificate that has expired.
+                logger.warning("no broker accepts this client: %s", error)
+                self.refusal = error
+            else:
+                logger.info("cannot refresh the metadata, and others are down: %s", error)
         except ClientError as error:
             logger.info("cannot refresh the metadata: %s", error)
         self._wake()

@@ -368,7 +368,8 @@ class Sender:
         try:
             identity = await ask_for_identity(self._cluster)
         except ClientError as error:
-            if not isinstance(error, TransportError) or not error.retriable:
+            may_pass = error.retriable or not self._cluster.all_refuse
+            if not isinstance(error, TransportError) or not may_pass:
                 self._fail_all(error)
                 return
             logger.info("cannot get a producer id yet: %s", error)
