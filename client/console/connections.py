@@ -11,6 +11,7 @@ from ottla.client.consumer import Consumer
 from ottla.client.producer import Producer
 from ottla.client.settings.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import ClientClosed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +53,8 @@ class ConsoleConnection:
         self._topics: list[TopicView] = []
         self._topics_ms: float | None = None
         self.recordings = Recordings(access.environment.clock)
+        # Set when the visitor has logged out: what still goes on must end, and connect no more.
+        self.is_closed = False
 
     @property
     def environment(self) -> Environment:
@@ -59,8 +62,11 @@ class ConsoleConnection:
         return self._access.environment
 
     async def admin(self) -> Admin:
-        """The admin client. Raises ClientError if the cluster cannot be reached."""
+        """The admin client. Raises ClientError if the cluster cannot be reached, or after
+        ``close``."""
         async with self._starting:
+            if self.is_closed:
+                raise ClientClosed("you have logged out")
             if self._admin is None:
                 config = ClientConfig(
                     client_id=CLIENT_ID,
@@ -115,7 +121,8 @@ class ConsoleConnection:
         return Producer(self._access.bootstrap, self._access.configured(config), self.environment)
 
     def close(self) -> None:
-        """Close the connections of the admin client, and end the recordings."""
+        """Close the connections of the admin client, and end the recordings and live tails."""
+        self.is_closed = True
         self.recordings.close()
         if self._admin is not None:
             self._admin.close()

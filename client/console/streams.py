@@ -78,7 +78,7 @@ class Tails:
             yield event("ready", {"partitions": sorted(limits)})
             second_ms, shown = clock.now_ms(), 0
             skipped = 0
-            while not self.is_ending():
+            while not self.is_ending() and not connection.is_closed:
                 try:
                     found = await consumer.poll_columns(POLL_MS)
                 except ClientError as error:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 import ottla
+from ottla.client.console.connections import ClusterAccess, ConsoleConnection
+from ottla.client.console.streams import Tails
+from ottla.client.console.views.asked import Question
+from ottla.client.process.environment import real_environment
+from ottla.wire.errors import ClientClosed
 from tests.client.console.site import BASE, console_of, form_token_of
 
 if TYPE_CHECKING:
@@ -19,12 +25,16 @@ NEEDS_LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-S
 @pytest.fixture(scope="module")
 def secured() -> Iterator[ottla.Cluster]:
     """A broker with a user who may see one topic."""
-    rules = [ottla.Acl("User:reader", "Describe,DescribeConfigs", topic="seen")]
+    rules = [
+        ottla.Acl("User:reader", "Describe,DescribeConfigs", topic="seen"),
+        ottla.Acl("User:follower", "Read", topic="read"),
+    ]
     with ottla.Cluster(
-        security="sasl_plaintext", users={"reader": "open sesame"}, acls=rules
+        security="sasl_plaintext", users={"reader": "open sesame", "follower": "pw"}, acls=rules
     ) as cluster:
         cluster.create_topic("seen")
         cluster.create_topic("hidden")
+        cluster.create_topic("read")
         yield cluster
 
 
@@ -119,6 +129,20 @@ async def test_a_logout_ends_the_rights(browser: httpx.AsyncClient) -> None:
 
     assert answer.status_code == 303
     assert (await browser.get("/api/topics")).status_code == 401
+
+
+async def test_a_logout_ends_live_tails(secured: ottla.Cluster) -> None:
+    """They would go on with the rights of a user who has left, and nothing connects again."""
+    own = {**NEEDS_LOGIN, "sasl.username": "follower", "sasl.password": "pw"}
+    access = ClusterAccess(secured.bootstrap_servers, own, real_environment())
+    connection = ConsoleConnection(access)
+    events = Tails().events(connection, Question({"topic": "read"}, {}))
+    assert b"ready" in await anext(events)
+    connection.close()
+    async with asyncio.timeout(30):
+        assert b"event:" not in b"".join([one async for one in events])
+    with pytest.raises(ClientClosed, match="logged out"):
+        await connection.topics(fresh=True)
 
 
 async def test_the_way_back_stays_in_the_console(browser: httpx.AsyncClient) -> None:
