@@ -50,9 +50,11 @@ def drained(
             others = [replica for replica in partition.replicas if replica != node_id]
             free = [target for target in targets if target not in partition.replicas]
             if not free:
+                count = "1 replica" if not others else f"{len(others) + 1} replicas"
+                room = "1 other broker" if len(targets) == 1 else f"{len(targets)} other brokers"
                 raise NoRoom(
-                    f"topic {where.topic!r} partition {index} has {len(others) + 1} replicas, and "
-                    f"only {len(targets)} other brokers can take one"
+                    f"topic {where.topic!r} partition {index} has {count}, and "
+                    + (f"only {room} can take one" if targets else "no other broker can take it")
                 )
             racks = {targets.get(other) for other in others}
             chosen = min(free, key=lambda one: (targets[one] in racks, counts[one], one))

@@ -55,7 +55,7 @@ def producer_config(
             acks=acks,
             compression=compression,
             call_timeout_ms=CALL_TIMEOUT_MS,
-            request_timeout_ms=min(REQUEST_TIMEOUT_MS, timeout_ms),
+            request_timeout_ms=min(REQUEST_TIMEOUT_MS, timeout_ms // 2),
             connect_timeout_ms=CONNECT_TIMEOUT_MS,
             delivery_timeout_ms=timeout_ms,
             delivery_waits_for_progress=True,

@@ -80,6 +80,32 @@ def shares_of(fate: BatchDelivered, index: int, record_count: int) -> list[Deliv
     return found
 
 
+class RecordsOutcome(NamedTuple):
+    """Consecutive records, and their common error; None if they are delivered."""
+
+    record_count: int
+    error: ClientError | None
+
+
+def outcomes_of(fate: BatchDelivered, index: int, record_count: int) -> list[RecordsOutcome]:
+    """What became of ``record_count`` records of a batch, from ``index`` on."""
+    if not fate.pieces:
+        return [RecordsOutcome(record_count, None)]
+    found: list[RecordsOutcome] = []
+    for piece in fate.pieces:
+        count = min(record_count, piece.record_count - index)
+        if count > 0:
+            if isinstance(piece.fate, ClientError):
+                found.append(RecordsOutcome(count, piece.fate))
+            elif isinstance(piece.fate, BaseException):
+                raise piece.fate
+            else:
+                found += outcomes_of(piece.fate, index, count)
+            record_count -= count
+        index = max(index - piece.record_count, 0)
+    return found
+
+
 class Delivered(NamedTuple):
     """Where an acknowledged record is.
 
@@ -138,6 +164,18 @@ class Delivery:
         offset, append_time_ms, _ = (yield from self.shares())[0]
         timestamp = self._timestamp if append_time_ms < 0 else append_time_ms
         return Delivered(*self.partition, offset, timestamp)
+
+    async def outcomes(self, record_count: int) -> list[RecordsOutcome]:
+        """Internal: wait, and return what became of records of its batch.
+
+        Args:
+            record_count: How many records of the batch, from its own on.
+        """
+        try:
+            fate = await asyncio.shield(self._future)
+        except ClientError as error:
+            return [RecordsOutcome(record_count, error)]
+        return outcomes_of(fate, self._index, record_count)
 
     def shares(self) -> Generator[object, None, list[DeliveredShare]]:
         """Internal: wait, and return where all the records are."""

@@ -20,6 +20,29 @@ if TYPE_CHECKING:
 RECORDS = "/ottla/deleted_topics"
 
 
+async def test_a_dead_broker_is_drained_and_then_there_is_nothing_to_forget(
+    tmp_path: Path,
+) -> None:
+    """Both commands succeed, as the pages say."""
+    async with ensemble(tmp_path) as site:
+        await site.start(1, 2, 3)
+        address = str(site.brokers[1].address)
+        async with Admin(address, ClientConfig()) as admin:
+            await admin.create_topic(NewTopic("t", assignment=[[1, 2]]))
+            await until(lambda: site.holders("t-0") == [1, 2])
+        await site.stop(2)
+        await until(lambda: sorted(site.tree.get_children("/brokers/ids")) == ["1", "3"])
+        moved = await command.ottla("broker", "drain", "2", "-b", address)
+        forgotten = await command.ottla("cluster", "unregister", "2", "-b", address)
+        unknown = await command.ottla("broker", "drain", "2", "-b", address)
+
+        assert (moved.status, moved.errors) == (0, "")
+        assert b"broker 2 has none any more" in moved.output
+        text = b"the cluster keeps nothing for broker 2: nothing to do\n"
+        assert forgotten == (0, text, "")
+        assert unknown.errors == "ottla: the cluster has no broker 2; it has 1, 3\n"
+
+
 async def test_deletions_wait_for_a_stopped_broker_until_it_is_unregistered(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

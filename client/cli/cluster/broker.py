@@ -41,6 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
 async def drain(admin: Admin, arguments: argparse.Namespace) -> int:
     """Move all replicas of a broker to others, and wait until they are there."""
     node_id: int = arguments.broker
+    await _check_known(admin, node_id)
     plan = await _plan(admin, node_id, arguments.brokers)
     if arguments.dry_run:
         partitions = [
@@ -69,6 +70,18 @@ async def drain(admin: Admin, arguments: argparse.Namespace) -> int:
     return 0
 
 
+async def _check_known(admin: Admin, node_id: int) -> None:
+    """Raise CommandError for a broker that neither lives nor has replicas. Only before the first
+    move: a dead broker has none after it."""
+    known = [one.node_id for one in (await admin.describe_cluster()).brokers]
+    if node_id in known:
+        return
+    for topic in await admin.list_topics():
+        if any(node_id in partition.replicas for partition in topic.partitions.values()):
+            return
+    raise CommandError(f"the cluster has no broker {node_id}; it has {_listed(known)}")
+
+
 async def _plan(admin: Admin, node_id: int, wanted: list[int] | None) -> Plan:
     """The replicas to move. Raises CommandError if the others cannot take them."""
     racks = {one.node_id: one.rack for one in (await admin.describe_cluster()).brokers}
@@ -80,13 +93,8 @@ async def _plan(admin: Admin, node_id: int, wanted: list[int] | None) -> Plan:
         for broker, rack in racks.items()
         if broker != node_id and (wanted is None or broker in wanted)
     }
-    topics = await admin.list_topics()
-    if node_id not in racks and not any(
-        node_id in partition.replicas for topic in topics for partition in topic.partitions.values()
-    ):
-        raise CommandError(f"the cluster has no broker {node_id}; it has {_listed(racks)}")
     try:
-        return drained(topics, node_id, targets)
+        return drained(await admin.list_topics(), node_id, targets)
     except NoRoom as error:
         raise CommandError(f"{error}; add a broker or reduce the replicas first") from None
 

@@ -9,7 +9,8 @@ from ottla.client.cli.output import Cell, json_document, table, write
 from ottla.client.cli.progress import amount
 from ottla.client.cli.run import CommandError, sentence
 from ottla.protocol.apis import ApiKey
-from ottla.wire.errors import ClientError
+from ottla.protocol.errors import ErrorCode
+from ottla.wire.errors import ClientError, RequestRefused
 
 if TYPE_CHECKING:
     import argparse
@@ -174,9 +175,15 @@ def size(number: int) -> str:
 
 async def unregister(admin: Admin, arguments: argparse.Namespace) -> int:
     """Make the cluster forget a broker that will not come back."""
-    await admin.brokers.unregister(arguments.broker)
+    text = f"the cluster keeps nothing more for broker {arguments.broker}"
+    try:
+        await admin.brokers.unregister(arguments.broker)
+    except RequestRefused as error:
+        if error.code != ErrorCode.BROKER_ID_NOT_REGISTERED:
+            raise
+        text = f"the cluster keeps nothing for broker {arguments.broker}: nothing to do"
     if arguments.format == "json":
         write(json_document({"unregistered": arguments.broker}))
     else:
-        write(f"the cluster keeps nothing more for broker {arguments.broker}\n")
+        write(f"{text}\n")
     return 0

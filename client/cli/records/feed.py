@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from ottla.client.cli.records.parsed_records import Outgoing
 from ottla.client.cli.run import CommandError
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ottla.client.producer import Producer
     from ottla.client.records.delivery import Delivery
+    from ottla.wire.errors import ClientError
 
     Parse = Callable[[bytes], Outgoing]
 
@@ -41,8 +41,8 @@ class Feed:
         line: The number of the first line that is sent, counted from 1.
 
     Attributes:
-        failure: The error of the first failed record; the records after it in its batch have
-            failed, too.
+        failure: The error of the first failed record. Records after it in its batch are
+            delivered if the broker found the batch too large and took smaller ones.
         failed_line: The first line that is not delivered, 0 while all are.
         stored_after: How many records behind ``failed_line`` are delivered nevertheless.
     """
@@ -109,16 +109,15 @@ class Feed:
 
     async def _settle(self) -> None:
         delivery, count, line = self._pending.popleft()
-        try:
-            await delivery
-        except ClientError as error:
-            self.failed_count += count
-            self.failure = self.failure or error
-            # Batches are in the order of their first lines.
-            self.failed_line = self.failed_line or line
-        else:
-            if self.failed_line:
-                self.stored_after += count
+        for outcome in await delivery.outcomes(count):
+            if outcome.error is not None:
+                self.failed_count += outcome.record_count
+                self.failure = self.failure or outcome.error
+                # Batches are in the order of their first lines.
+                self.failed_line = self.failed_line or line
+            elif self.failed_line:
+                self.stored_after += outcome.record_count
+            line += outcome.record_count
 
     async def finish(self) -> None:
         """Wait until everything has been acknowledged or has failed."""

@@ -42,3 +42,19 @@ def test_a_partition_that_no_broker_can_take_is_named() -> None:
     """Nothing moves then: half a drained broker helps no operator."""
     with pytest.raises(NoRoom, match="topic 'a' partition 0 has 3 replicas"):
         drained([topic("a", (1, 2, 3))], 1, {2: None, 3: None})
+
+
+@pytest.mark.parametrize(
+    ("replicas", "targets", "end"),
+    [
+        ((1,), (), "has 1 replica, and no other broker can take it"),
+        ((1, 2), (2,), "has 2 replicas, and only 1 other broker can take one"),
+        ((1, 2, 3), (2, 3), "has 3 replicas, and only 2 other brokers can take one"),
+    ],
+)
+def test_the_refusal_counts_in_words_that_fit(
+    replicas: tuple[int, ...], targets: tuple[int, ...], end: str
+) -> None:
+    """One of a kind is singular."""
+    with pytest.raises(NoRoom, match=f"{end}$"):
+        drained([topic("a", replicas)], 1, dict.fromkeys(targets))

@@ -107,6 +107,16 @@ def test_given_settings_reach_each_kind_of_client(home: dict[str, str]) -> None:
     assert command_config().client_id == "me"
 
 
+@pytest.mark.parametrize("timeout_s", [1, 3, 10, 30, 0])
+def test_each_timeout_of_produce_leaves_time_for_a_request(
+    home: dict[str, str], timeout_s: int
+) -> None:
+    """A short one shortens the requests."""
+    resolve(options(), home)
+    config = producer_config("all", "none", timeout_s)
+    assert config.request_timeout_ms == (min(10_000, timeout_s * 500) or 10_000)
+
+
 def test_unknown_setting_is_refused_with_the_similar_name(home: dict[str, str]) -> None:
     """A mistyped setting would silently have no effect."""
     resolve(options(properties=[("linger.mss", "7")]), home)

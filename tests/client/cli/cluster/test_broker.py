@@ -108,7 +108,7 @@ def test_log_levels_are_changed_while_a_broker_runs(brokers: str, ottla: Ottla) 
         (("log-level", "9"), 1, "the cluster has no broker 9; it has 1, 2, 3, 4"),
         (("drain", "9"), 1, "the cluster has no broker 9; it has 1, 2, 3, 4"),
         (("drain", "1", "--brokers", "8"), 1, "broker 8 is not there"),
-        (("drain", "1", "--brokers", "1"), 1, "can take one; add a broker"),
+        (("drain", "1", "--brokers", "1"), 1, "can take it; add a broker"),
         (("drain", "1", "--throttle", "fast"), 2, "'fas"),
         (("config", "1", "no.such.setting"), 1, "there is no setting no.such.setting"),
     ],

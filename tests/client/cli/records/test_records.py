@@ -87,6 +87,27 @@ def test_records_that_are_not_delivered_are_counted(broker: str, ottla: Ottla) -
     assert (document["records"], document["failed"]) == (0, 1)
 
 
+@pytest.mark.parametrize("options", [(), ("-K", ":")])
+def test_one_record_too_large_fails_alone(
+    broker: str, ottla: Ottla, options: tuple[str, ...]
+) -> None:
+    """Its batch is sent in pieces (KIP-126), and each piece counts for itself."""
+    topic = f"one-too-large-{len(options)}"
+    ottla("topics", "create", topic, "-p", "1", "-c", "max.message.bytes=1000", "-b", broker)
+    lines = [b"k:%d" % n for n in range(10)]
+    lines[5] += b"x" * 5000
+
+    ended = ottla("produce", topic, *options, "--json", "-b", broker, stdin=b"\n".join(lines))
+    stored = ottla("consume", topic, "-o", "beginning", "-e", "-b", broker)
+
+    assert ended.status == 1
+    assert len(stored.output.splitlines()) == 9
+    assert "1 record is not delivered, of 10 that were sent" in ended.errors
+    assert "go on with --from-line 6, which sends 4 records again" in ended.errors
+    document = json.loads(ended.output)
+    assert (document["records"], document["failed"], document["stored_after"]) == (9, 1, 4)
+
+
 def test_ranges_of_time_and_several_topics(broker: str, ottla: Ottla) -> None:
     """A range of times, over all topics that match."""
     ottla("topics", "create", "year-1", "year-2", "-p", "1", "-b", broker)
