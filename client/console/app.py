@@ -16,11 +16,11 @@ from ottla.client.console.browsing import find_record
 from ottla.client.console.change_routes import change_routes
 from ottla.client.console.forms import form_of
 from ottla.client.console.guards import HEADERS, is_own_host
-from ottla.client.console.openapi import describe
+from ottla.client.console.openapi import describe, plain_path
 from ottla.client.console.page_maker import FOLDER, NOT_STORED, Facts, PageMaker
 from ottla.client.console.page_table import PAGES
 from ottla.client.console.streams import Tails, download_lines
-from ottla.client.console.views.asked import BadRequest, Question
+from ottla.client.console.views.asked import BadRequest, Question, checked_name
 from ottla.client.console.views.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
 from ottla.client.console.visits import COOKIE, MECHANISMS
 from ottla.protocol.named_tuples import NamedTuple
@@ -78,8 +78,10 @@ class Console:
         routes.append(Route("/topics/{topic}/messages.jsonl", self._download))
         routes.append(Route("/topics/{topic}/content", self._content))
         for spec in PAGES:
-            routes.append(Route(spec.path, self._endpoint(spec, as_json=False)))
-            routes.append(Route(f"/api{spec.path}", self._endpoint(spec, as_json=True)))
+            # Starlette's own reading of numbers fails at 4300 digits.
+            path = plain_path(spec.path)
+            routes.append(Route(path, self._endpoint(spec, as_json=False)))
+            routes.append(Route(f"/api{path}", self._endpoint(spec, as_json=True)))
         # Behind the pages: where a path shows and changes, each has its own method.
         routes += change_routes(self)
         handlers = {NOT_FOUND: self._not_found}
@@ -128,8 +130,8 @@ class Console:
         return answer
 
     async def _tail(self, request: Request) -> Response:
-        question = question_of(request)
         try:
+            question = question_of(request)
             events = self._tails.events(self.connection_of(request), question)
             first = await anext(events)
         except EXPECTED as error:
@@ -139,8 +141,8 @@ class Console:
         )
 
     async def _download(self, request: Request) -> Response:
-        question = question_of(request)
         try:
+            question = question_of(request)
             lines = download_lines(self.connection_of(request), question)
             first = await anext(lines)
         except EXPECTED as error:
@@ -152,8 +154,8 @@ class Console:
 
     async def _content(self, request: Request) -> Response:
         """The bytes of a record's key or value, as a file that no browser shows."""
-        question = question_of(request)
         try:
+            question = question_of(request)
             topic, part = question.path["topic"], question.text("part", "value")
             partition, offset = question.number("partition", 0), question.number("offset", 0)
             if part not in ("key", "value"):
@@ -249,8 +251,8 @@ class Console:
 
 
 def question_of(request: Request) -> Question:
-    """The parameters of a request."""
-    path = {name: str(value) for name, value in request.path_params.items()}
+    """The parameters of a request. Raises BadRequest for a name in the path that is too long."""
+    path = {name: checked_name(name, str(value)) for name, value in request.path_params.items()}
     return Question(path, request.query_params)
 
 

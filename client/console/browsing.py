@@ -159,7 +159,8 @@ async def starts_at_time(
 ) -> Places:
     """The first offset at or after a time in each partition; the end if there is none."""
     try:
-        timestamp = int(text) if text.isascii() and text.isdigit() else None
+        is_number = text.isascii() and text.isdigit()
+        timestamp = whole_number("time", text) if is_number else None
         spot = spot_of(text, 0, wall_ms) if timestamp is None else None
     except ValueError as error:
         raise BadRequest(str(error)) from None

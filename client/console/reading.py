@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster.config_requests import ResourceType
+from ottla.client.console.views.asked import whole_number
 from ottla.client.console.views.cluster_views import (
     cluster_document,
     config_rows,
@@ -13,6 +14,7 @@ from ottla.client.console.views.cluster_views import (
     topic_document,
     topic_row,
 )
+from ottla.client.console.views.failures import NOT_FOUND, Refused
 from ottla.client.console.views.group_views import group_document, group_row
 from ottla.client.console.views.paging import cut, selected
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -54,9 +56,11 @@ async def _features(admin: Admin) -> list[Document]:
 
 
 async def read_broker(connection: ConsoleConnection, question: Question) -> Document:
-    """One broker: its log directories and settings."""
+    """One broker: its log directories and settings. Raises Refused if there is no such broker."""
     admin = await connection.admin()
-    node_id = int(question.path["broker"])
+    node_id = whole_number("broker", question.path["broker"])
+    if node_id not in {one.node_id for one in (await admin.describe_cluster()).brokers}:
+        raise Refused(NOT_FOUND, f"the cluster has no broker {node_id}")
     configs = await settings_of(admin, ResourceType.BROKER, str(node_id))
     found = (await admin.brokers.log_dirs([node_id]))[node_id]
     directories = [] if isinstance(found, ClientError) else found

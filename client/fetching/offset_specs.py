@@ -23,6 +23,7 @@ _UNITS_MS = {
     "d": 86_400_000,
     "w": 604_800_000,
 }
+_AGO_MS_MAX = 2.0**62
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|w)")
 _ENDS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
@@ -60,12 +61,12 @@ def _timestamp(text: str, wall_ms: int) -> int:
         return _ENDS[text]
     ago = _AGO.fullmatch(text.strip().removesuffix("ago").strip())
     if ago is not None:
-        return _since_1970(wall_ms - int(float(ago[1]) * _UNITS_MS[ago[2]]))
+        return _since_1970(wall_ms - int(min(float(ago[1]) * _UNITS_MS[ago[2]], _AGO_MS_MAX)))
     try:
         return _milliseconds(datetime.fromisoformat(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(
-            f"{text!r} is no place in a topic; earliest, latest, 1h and 2026-01-31T12:00 are"
+            f"{text!r} is not a position. Write earliest, latest, 1h or 2026-01-31T12:00"
         ) from None
 
 

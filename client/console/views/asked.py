@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 """What a page shows; ``/api`` answers with the same as JSON."""
 INT64_MAX = 2**63 - 1
+# The most bytes of a string in a request.
+NAME_BYTES_MAX = 2**15 - 1
 TRUE = frozenset({"1", "true", "yes", "on"})
 
 
@@ -39,10 +41,10 @@ class Question(NamedTuple):
         return self.query.get(name, default).strip()
 
     def needed(self, name: str) -> str:
-        """A text that must be given. Raises BadRequest."""
+        """A name that must be given. Raises BadRequest."""
         if name not in self.query:
             raise BadRequest(f"the parameter {name!r} is missing")
-        return self.query[name]
+        return checked_name(name, self.query[name])
 
     def flag(self, name: str) -> bool:
         """Whether a check box is set."""
@@ -65,9 +67,19 @@ class Question(NamedTuple):
         )
 
 
+def checked_name(name: str, given: str) -> str:
+    """A name that fits into a request. Raises BadRequest."""
+    if len(given.encode("utf-8", "replace")) > NAME_BYTES_MAX:
+        raise BadRequest(f"{name} is too long; it has at most {NAME_BYTES_MAX} bytes")
+    return given
+
+
 def whole_number(name: str, given: str) -> int:
     """Read a number. Raises BadRequest."""
     digits = given.removeprefix("-")
     if not digits.isascii() or not digits.isdigit() or len(digits) > len(str(INT64_MAX)):
         raise BadRequest(f"{name} is {given[:40]!r}; it must be a whole number")
-    return int(given)
+    value = int(given)
+    if abs(value) > INT64_MAX:
+        raise BadRequest(f"{name} is {value}; it must be {INT64_MAX} at most")
+    return value

@@ -206,6 +206,10 @@ async def test_mistakes_are_sentences(brokers: ottla.Cluster, browser: httpx.Asy
         assert (await browser.get(f"/topics/mistakes/{path}")).status_code == 400
     for path in ("messages", "messages.jsonl", "tail", "record"):
         assert (await browser.get(f"/topics/none/{path}")).status_code == 404
+    for path in ("messages", "messages.jsonl"):
+        page = await browser.get(f"/topics/mistakes/{path}?from=time&time={'9' * 25}")
+        assert page.status_code == 400, path
+        assert "time is" in page.text
     gone = await browser.get("/topics/mistakes/record?offset=5")
     assert "has no record at offset 5" in gone.text
 

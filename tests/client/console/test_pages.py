@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 import ottla
 from tests.client.console.site import words_of
 
@@ -124,6 +126,41 @@ async def test_hostile_names_stay_text(brokers: ottla.Cluster, browser: httpx.As
     assert "&lt;script&gt;" in listed.text
     assert shown.status_code == 200
     assert missing.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["", "/messages", "/messages.jsonl", "/tail", "/content"])
+async def test_a_topic_that_fits_into_no_request_is_refused(
+    browser: httpx.AsyncClient, path: str
+) -> None:
+    """A string of the protocol has a size of two bytes."""
+    answer = await browser.get(f"/topics/{'t' * 40_000}{path}")
+
+    assert answer.status_code == 400
+    assert "topic is too long; it has at most 32767 bytes" in answer.text
+
+
+async def test_a_group_that_fits_into_no_request_is_refused(browser: httpx.AsyncClient) -> None:
+    """The longest name that fits is looked for."""
+    longest = await browser.get("/group", params={"id": "g" * 32_767})
+    answer = await browser.get("/api/group", params={"id": "g" * 32_768})
+
+    assert longest.status_code != 400
+    assert answer.status_code == 400
+    assert answer.json() == {"error": "id is too long; it has at most 32767 bytes"}
+
+
+async def test_a_broker_that_does_not_exist_has_no_page(browser: httpx.AsyncClient) -> None:
+    """An empty page would look like a broker without settings."""
+    there = await browser.get("/api/brokers/2")
+    page = await browser.get("/brokers/99")
+    found = await browser.get("/api/brokers/99")
+
+    assert (page.status_code, found.status_code) == (404, 404)
+    assert (there.status_code, there.json()["broker"]) == (200, 2)
+    assert found.json() == {"error": "the cluster has no broker 99"}
+    assert "the cluster has no broker 99" in page.text
+    for text in ("x", "9" * 5000):
+        assert (await browser.get(f"/brokers/{text}")).status_code == 400
 
 
 async def test_what_does_not_exist_is_a_sentence(browser: httpx.AsyncClient) -> None:
