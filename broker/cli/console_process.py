@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.cli import secure
 from ottla.coordinator.configs.broker_configs import ConfigError
+from ottla.protocol.version import install_advice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +33,7 @@ def check_console(settings: Mapping[str, str], is_secure: bool) -> None:
     if missing:
         raise ConfigError(
             f"--console needs {', '.join(missing)}, which is not installed: "
-            "pip install 'ottla[console]'"
+            f"{install_advice('console')}"
         )
     listeners = settings.get("listeners", _OPEN_PROTOCOL)
     if not is_secure and not listeners.strip().startswith(_OPEN_PROTOCOL):

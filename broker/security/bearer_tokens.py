@@ -24,6 +24,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.sasl.exchange import OAUTHBEARER, failed
 from ottla.protocol.sasl.oauthbearer import ACKNOWLEDGEMENT, parse_bearer, refusal
+from ottla.protocol.version import install_advice
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -81,7 +82,7 @@ class BearerTokens:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
                 "OAUTHBEARER checks signatures with PyJWT, which is not installed: "
-                "pip install 'ottla[security]'",
+                + install_advice("security"),
             )
         self._settings = settings
         self._clock = clock

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.version import install_advice
 
 _DAY = datetime.timedelta(days=1)
 # Clocks of other machines may be behind.
@@ -157,7 +158,7 @@ def _modules() -> SimpleNamespace:
         from cryptography.x509 import oid
     except ImportError:
         raise CryptographyMissing(
-            "making certificates needs the package cryptography: pip install 'ottla[security]'"
+            f"making certificates needs the package cryptography: {install_advice('security')}"
         ) from None
     return SimpleNamespace(x509=x509, hashes=hashes, serialization=serialization, ec=ec, oid=oid)
 

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ottla.client.cli.run import FAILED, run
+from ottla.protocol.version import install_advice
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +28,7 @@ def main(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         sys.stderr.write(
             f"ottla: the console needs {error.name}, which is not installed: "
-            "pip install 'ottla[console]'\n"
+            f"{install_advice('console')}\n"
         )
         return FAILED
     return run(perform, arguments)

@@ -123,7 +123,7 @@ class BatchReading(AssignmentCalls, ABC):
         Raises:
             RequestRefused: As ``poll``.
             NoOffset: As ``poll``.
-            ImportError: pyarrow is missing (``pip install 'ottla[arrow]'``).
+            ImportError: pyarrow is missing (the extra ``arrow`` brings it).
         """
         schema()
         whole("max_records", max_records, 1)

@@ -6,6 +6,8 @@ import importlib
 from functools import cache
 from typing import Any
 
+from ottla.protocol.version import install_advice
+
 
 @cache
 def library(name: str, extra: str) -> Any:
@@ -14,5 +16,5 @@ def library(name: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"this needs {name}, which is not installed: pip install 'ottla[{extra}]'", name=name
+            f"this needs {name}, which is not installed: {install_advice(extra)}", name=name
         ) from error

@@ -237,7 +237,7 @@ class BatchReading(AssignmentCalls):
         Raises:
             RequestRefused: As ``poll``.
             NoOffset: As ``poll``.
-            ImportError: pyarrow is missing (``pip install 'ottla[arrow]'``).
+            ImportError: pyarrow is missing (the extra ``arrow`` brings it).
         """
         return self._iterate(lambda: self._inner.arrow(max_wait_ms, max_records))
 

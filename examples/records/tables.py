@@ -3,7 +3,7 @@
     python examples/records/tables.py [HOST:PORT]
 
 Without an address it starts a cluster of its own. Lines with ``# ->`` are what it prints. Needs
-``pip install 'ottla[polars]'``.
+``pip install '.[polars]'``.
 """
 
 from __future__ import annotations

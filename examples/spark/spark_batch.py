@@ -3,7 +3,7 @@
     python examples/spark/spark_batch.py [HOST:PORT]
 
 Without an address it starts a cluster of its own. Lines with ``# ->`` are what it prints. Needs
-``pip install 'ottla[spark]'`` and Java 17 or 21.
+``pip install '.[spark]'`` and Java 17 or 21.
 """
 
 from __future__ import annotations

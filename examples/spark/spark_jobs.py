@@ -3,7 +3,7 @@
     python examples/spark/spark_jobs.py [HOST:PORT]
 
 Without an address it starts a cluster of its own. Lines with ``# ->`` are what it prints. Needs
-``pip install 'ottla[spark]'`` and Java 17 or 21. ``ottla spark --help`` has the other jobs.
+``pip install '.[spark]'`` and Java 17 or 21. ``ottla spark --help`` has the other jobs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A test-suite of a program that logs in: users, access rules, and how they are taken away.
 
-pip install 'ottla[security]' confluent-kafka pytest
+pip install '.[security]' confluent-kafka pytest
 pytest examples/testing
 """
 

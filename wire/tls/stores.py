@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.protocol.version import install_advice
 from ottla.wire.tls.contexts import TlsMaterial
 from ottla.wire.tls.settings import BadTls
 
@@ -108,8 +109,8 @@ def _loaded(path: str, content: bytes, password: str | None) -> tuple[Any, Any, 
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
         raise BadTls(
-            "a PKCS12 store needs the package cryptography: pip install 'ottla[security]', or "
-            "use PEM files"
+            "a PKCS12 store needs the package cryptography. Use PEM files, or "
+            f"{install_advice('security')}"
         ) from None
     try:
         loaded: tuple[Any, Any, list[Any]] = pkcs12.load_key_and_certificates(

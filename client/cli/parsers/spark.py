@@ -18,7 +18,7 @@ def parser() -> Parser:
     """The command line, as ``ottla spark --help`` shows it."""
     made = Parser(
         prog="ottla spark",
-        description="Run a pipeline on Apache Spark; pip install 'ottla[spark]' installs it.",
+        description="Run a pipeline on Apache Spark, which the extra `spark` of Ottla brings.",
         epilog="example: ottla spark load --topics orders --to /data/orders",
         allow_abbrev=False,
     )

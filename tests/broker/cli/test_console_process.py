@@ -76,5 +76,5 @@ def test_what_the_console_lacks_is_said_before_the_start(monkeypatch: pytest.Mon
     with pytest.raises(ConfigError, match="--command-config"):
         check_console({"listeners": "SASL_SSL://127.0.0.1:1"}, False)
     monkeypatch.setattr(console_process, "find_spec", lambda _name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'ottla\[console\]'"):
+    with pytest.raises(ConfigError, match=r"extra `console` \(in its source tree: pip install"):
         check_console({}, False)

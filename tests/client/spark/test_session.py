@@ -37,7 +37,8 @@ def test_what_is_missing_is_said_in_one_sentence(missing: str) -> None:
     told = failure_of(f"import sys; sys.modules[{missing!r}] = None")
 
     assert told == (
-        f"ImportError: this needs {missing}, which is not installed: pip install 'ottla[spark]'"
+        f"ImportError: this needs {missing}, which is not installed: install Ottla with the extra "
+        "`spark` (in its source tree: pip install '.[spark]')"
     )
 
 
