@@ -24,6 +24,7 @@ from ottla.client.console.views.asked import BadRequest, Question, checked_name
 from ottla.client.console.views.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
 from ottla.client.console.visits import COOKIE, MECHANISMS
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import AuthenticationFailed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 SEE_OTHER = 303
 MISDIRECTED = 421
+WRONG_LOGIN = "The user, the password or the mechanism is wrong."
 STATIC = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
@@ -118,7 +120,10 @@ class Console:
             visit = self.visit_of(request)
             try:
                 connection = self.connection_of(request)
-                document = await spec.read(connection, question_of(request))
+                question = question_of(request)
+                if spec.is_strict:
+                    question.check_names(one.name for one in spec.parameters)
+                document = await spec.read(connection, question)
             except EXPECTED as error:
                 if not as_json and self._must_log_in(error):
                     return self._to_login(request)
@@ -219,7 +224,8 @@ class Console:
                 visit, fields.get("user", ""), fields.get("password", ""), mechanism
             )
         except (*EXPECTED, ValueError) as error:
-            document["sentence"] = str(error)
+            is_wrong = isinstance(error, AuthenticationFailed)
+            document["sentence"] = WRONG_LOGIN if is_wrong else str(error)
             return self.page("login.html", document, visit, UNAUTHORIZED)
         answer = RedirectResponse(own_path(fields.get("next", "")), SEE_OTHER)
         set_cookie(answer, visit)
@@ -298,7 +304,10 @@ def guarded(application: ASGIApp, hosts: frozenset[str]) -> ASGIApp:
 
         host = Headers(scope=scope).get("host", "")
         if not is_own_host(host, hosts):
-            text = "This console does not answer under that name: see --allow-host.\n"
+            text = (
+                "This console does not answer under that name; to allow it, start the console "
+                "with --allow-host NAME.\n"
+            )
             refusal = Response(text, MISDIRECTED, media_type="text/plain")
             await refusal(scope, receive, send_with_headers)
             return

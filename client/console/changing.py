@@ -20,6 +20,7 @@ from ottla.client.records.committed import Committed
 from ottla.protocol.configs import ConfigOperation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
+from ottla.wire.errors import RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +60,12 @@ async def create_topic(connection: ConsoleConnection, _topic: str, fields: Field
         lines_of(fields.get("configs", ""), "setting"),
     )
     admin = await connection.admin()
-    await admin.create_topic(topic)
+    try:
+        await admin.create_topic(topic)
+    except RequestRefused as error:
+        if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+            raise BadRequest(str(error)) from None
+        raise
     connection.forget_topics()
     return topic_path(name)
 
@@ -67,9 +73,11 @@ async def create_topic(connection: ConsoleConnection, _topic: str, fields: Field
 async def change_setting(connection: ConsoleConnection, topic: str, fields: Fields) -> str:
     """Set a setting of a topic, or reset it to its default."""
     name = fields.get("name", "").strip()
-    is_reset = fields.get("action") == "reset"
+    action = fields.get("action", "set")
+    if action not in ("set", "reset"):
+        raise BadRequest(f"action is {action[:40]!r}; it must be set or reset")
     change = ConfigChange(name, ConfigOperation.DELETE)
-    if not is_reset:
+    if action == "set":
         change = ConfigChange(name, ConfigOperation.SET, fields.get("value", "").strip())
     admin = await connection.admin()
     await admin.alter_configs(ResourceType.TOPIC, topic, [change])
@@ -83,13 +91,18 @@ async def send_record(connection: ConsoleConnection, topic: str, fields: Fields)
     if record.partition is not None and record.partition not in view.partitions:
         raise BadRequest(f"topic {topic!r} has no partition {record.partition}")
     async with connection.producer() as producer:
-        delivery = await producer.send(
-            topic,
-            record.value,
-            key=record.key,
-            partition=record.partition,
-            headers=record.headers,
-        )
+        try:
+            delivery = await producer.send(
+                topic,
+                record.value,
+                key=record.key,
+                partition=record.partition,
+                headers=record.headers,
+            )
+        except RequestRefused as error:
+            if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+                raise BadRequest("a record from the console has at most 1 MiB") from None
+            raise
         delivered = await delivery
     where = f"partition={delivered.partition}&offset={delivered.offset}"
     return f"{topic_path(topic)}/record?{where}"

@@ -33,6 +33,8 @@ async def form_of(request: Request, visit: Visit | None) -> dict[str, str]:
         body += part
         if len(body) > FORM_BYTES_MAX:
             raise Refused(TOO_LARGE, f"a form has at most {FORM_BYTES_MAX} bytes")
+    if body.count(b"&") >= FIELDS_MAX:
+        raise Refused(BAD_REQUEST, f"the form has more than {FIELDS_MAX} fields")
     try:
         pairs = parse_qsl(
             body.decode("utf-8"), keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict"
@@ -41,5 +43,5 @@ async def form_of(request: Request, visit: Visit | None) -> dict[str, str]:
         raise Refused(BAD_REQUEST, "the form cannot be read") from None
     fields = dict(pairs)
     if visit is None or not is_token(fields.pop(TOKEN_FIELD, ""), visit.form_token):
-        raise Refused(FORBIDDEN, "the form is too old: load its page again")
+        raise Refused(FORBIDDEN, "the form is too old: load its page again, and allow cookies")
     return fields

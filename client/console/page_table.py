@@ -23,13 +23,15 @@ Read = Callable[[ConsoleConnection, Question], Awaitable[Document]]
 
 
 class PageSpec(NamedTuple):
-    """One page; ``/api`` before its path is the same as JSON."""
+    """One page; ``/api`` before its path is the same as JSON. ``is_strict`` says whether it refuses
+    parameters that it does not have."""
 
     path: str
     template: str
     read: Read
     summary: str
     parameters: tuple[Parameter, ...] = ()
+    is_strict: bool = False
 
 
 LIST = (
@@ -86,6 +88,8 @@ PAGES = (
         read_messages,
         "Records of a topic: the newest, or those from an offset or a time on",
         (*PLACE, *SELECTION, FORMAT),
+        # A filter with a wrong name would show all records.
+        is_strict=True,
     ),
     PageSpec(
         "/topics/{topic}/record",

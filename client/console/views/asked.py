@@ -8,7 +8,7 @@ from ottla.client.console.views.paging import PAGE_ROWS, PageCut
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 Document = dict[str, Any]
 """What a page shows; ``/api`` answers with the same as JSON."""
@@ -45,6 +45,13 @@ class Question(NamedTuple):
         if name not in self.query:
             raise BadRequest(f"the parameter {name!r} is missing")
         return checked_name(name, self.query[name])
+
+    def check_names(self, known: Iterable[str]) -> None:
+        """Raise BadRequest for a parameter that is not one of these."""
+        names = list(known)
+        for name in self.query:
+            if name not in names:
+                raise BadRequest(f"there is no parameter {name[:40]!r}, only {', '.join(names)}")
 
     def flag(self, name: str) -> bool:
         """Whether a check box is set."""

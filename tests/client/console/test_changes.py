@@ -91,7 +91,7 @@ async def test_a_topic_is_created_with_settings(changer: httpx.AsyncClient) -> N
         "cleanup.policy": "compact",
         "retention.ms": "5000",
     }
-    assert (again.status_code, bad.status_code) == (409, 404)
+    assert (again.status_code, bad.status_code) == (409, 400)
     assert "is not of the form name=value" in words_of(worse.text)
 
 
@@ -110,6 +110,11 @@ async def test_a_setting_is_changed_and_reset(
     await _send(changer, "/topics/settings/settings", name="retention.ms", value="77777")
     assert await value() == "77777"
     refused = await _send(changer, "/topics/settings/settings", name="retention.ms", value="soon")
+    burnt = await _send(
+        changer, "/topics/settings/settings", name="retention.ms", value="1", action="burn"
+    )
+    assert burnt.status_code == 400
+    assert await value() == "77777"
     await _send(changer, "/topics/settings/settings", name="retention.ms", action="reset")
 
     assert await value() == before
@@ -141,6 +146,21 @@ async def test_a_record_is_sent(brokers: ottla.Cluster, changer: httpx.AsyncClie
     assert record["headers"][0]["name"] == "trace"
     assert last["value"]["format"] in ("null", "hex")
     assert (lost.status_code, missing.status_code) == (400, 404)
+
+
+async def test_a_form_has_limits(brokers: ottla.Cluster, changer: httpx.AsyncClient) -> None:
+    """The sentence says which limit it was."""
+    brokers.create_topic("limits")
+
+    large = await _send(changer, "/topics/limits/messages", value="x" * 1024 * 1024)
+    fits = await _send(changer, "/topics/limits/messages", value="x" * (1024 * 1024 - 1024))
+    many = await _send(changer, "/topics", **{f"field{number}": "" for number in range(300)})
+    old = await changer.post("/topics", data={"form_token": "x"})
+
+    assert (large.status_code, fits.status_code, many.status_code) == (400, 303, 400)
+    assert "a record from the console has at most 1 MiB" in large.text
+    assert "the form has more than 200 fields" in many.text
+    assert "load its page again, and allow cookies" in old.text
 
 
 async def test_positions_are_moved_after_a_preview(

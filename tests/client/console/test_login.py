@@ -103,6 +103,7 @@ async def test_a_wrong_password_is_refused(browser: httpx.AsyncClient) -> None:
     assert answer.status_code == 401
     assert 'role="alert"' in answer.text
     assert "guessed" not in answer.text
+    assert "The user, the password or the mechanism is wrong." in answer.text
     assert (await browser.get("/api/topics")).status_code == 401
 
 

@@ -210,6 +210,10 @@ async def test_mistakes_are_sentences(brokers: ottla.Cluster, browser: httpx.Asy
         page = await browser.get(f"/topics/mistakes/{path}?from=time&time={'9' * 25}")
         assert page.status_code == 400, path
         assert "time is" in page.text
+    unknown = await browser.get("/api/topics/mistakes/messages?json=$.a")
+    assert unknown.status_code == 400
+    assert unknown.json()["error"].startswith("there is no parameter 'json', only from, offset")
+    assert "/login" not in (await browser.get("/topics/mistakes/messages?json=$.a")).text
     gone = await browser.get("/topics/mistakes/record?offset=5")
     assert "has no record at offset 5" in gone.text
 

@@ -193,6 +193,7 @@ async def test_another_host_name_is_refused(browser: httpx.AsyncClient) -> None:
     refused = await browser.get("/api/topics", headers={"host": "evil.example:8080"})
 
     assert refused.status_code == 421
+    assert "to allow it, start the console with --allow-host NAME" in refused.text
     assert "topics" not in refused.text
 
 
