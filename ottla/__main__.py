@@ -81,8 +81,8 @@ def dispatch(arguments: Sequence[str]) -> int:
     if known is None:
         from ottla.client.settings.spelling import suggestion
 
-        meant = suggestion(verb, VERBS)
-        sys.stderr.write(f"ottla: there is no verb {verb!r}{meant}; there are {', '.join(VERBS)}\n")
+        hint = suggestion(verb, VERBS) or f"; there are {', '.join(VERBS)}"
+        sys.stderr.write(f"ottla: there is no verb {verb!r}{hint}\n")
         return USAGE_ERROR
     # The settings that are given to one command must not reach the next one of this process.
     return copy_context().run(perform, VERBS[known], others)

@@ -181,7 +181,7 @@ class RequestRefused(ClientError, KafkaError):
 
     def __str__(self) -> str:
         place = ""
-        if self.topic is not None:
+        if self.topic is not None and not self.message.startswith(f"topic {self.topic!r} "):
             part = "" if self.partition is None else f" partition {self.partition}"
             place = f"topic {self.topic!r}{part}: "
         source = f" (from {self.broker})" if self.broker is not None else ""

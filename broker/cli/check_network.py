@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import os
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -150,7 +151,10 @@ async def check_zookeeper(connect: str) -> AsyncIterator[CheckFinding]:
             async with asyncio.timeout(TIMEOUT_MS / 1000):
                 said = await four_letters(server, b"srvr")
         except (OSError, TimeoutError) as error:
-            reason = str(error) or f"no answer within {TIMEOUT_MS} ms"
+            # asyncio and getaddrinfo have texts with numbers and addresses of their own.
+            number = error.errno or 0
+            told = os.strerror(number) if number > 0 else error.strerror
+            reason = (told or str(error)).lower() or f"no answer within {TIMEOUT_MS} ms"
             yield warning("zookeeper", f"{server} does not answer: {reason}", "start it")
             continue
         answers += 1

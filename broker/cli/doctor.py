@@ -89,6 +89,8 @@ async def bundle(
         write_bundle(arguments.bundle, documents)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
+        if isinstance(error, FileExistsError):
+            reason += "; name another file"
         raise CommandError(f"cannot write {arguments.bundle}: {reason}") from None
     sys.stderr.write(
         f"ottla: wrote {arguments.bundle}; read it before you send it, and add the broker's log\n"

@@ -79,4 +79,6 @@ def with_given(config: Config) -> Config:
     try:
         return config.with_properties(settings, ignore_others=True)
     except (ValueError, TypeError) as error:
-        raise ProfileError(str(error)) from error
+        is_name = str(error).startswith("no setting is called")
+        where = "; docs/settings.md lists them" if is_name else ""
+        raise ProfileError(f"{error}{where}") from error

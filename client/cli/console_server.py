@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import sys
@@ -80,12 +81,19 @@ def listen(host: str, port: int) -> socket.socket:
     bare = host.removeprefix("[").removesuffix("]")
     try:
         family = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM)[0][0]
+    except OSError as error:
+        raise CommandError(
+            f"cannot listen on {Address(bare, port)}: {(error.strerror or str(error)).lower()}; "
+            "--host takes another address"
+        ) from None
+    try:
         return socket.create_server((bare, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CommandError(
-            f"cannot listen on {Address(bare, port)}: {reason}; --port takes another port"
-        ) from None
+        # Python repeats the address in its text.
+        reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
+        is_host = error.errno == errno.EADDRNOTAVAIL
+        other = "--host takes another address" if is_host else "--port takes another port"
+        raise CommandError(f"cannot listen on {Address(bare, port)}: {reason}; {other}") from None
 
 
 def _end_with_input(server: uvicorn.Server, stack: contextlib.ExitStack) -> None:

@@ -146,6 +146,10 @@ def refusal(error: RequestRefused) -> str:
         return f"{topic} does not exist; 'ottla topics list' shows those that do"
     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and error.topic is not None:
         return f"{topic} exists already"
+    if error.code is ErrorCode.MESSAGE_TOO_LARGE and "request_bytes_max" in error.message:
+        return f"{error}; -X max.request.size=N raises it"
+    if error.code is ErrorCode.SECURITY_DISABLED:
+        return f"{error}; set authorizer.class.name, or start with --secure"
     if error.code is ErrorCode.NOT_CONTROLLER:
         # The request was retried until the call timed out.
         is_told = error.message != error.code.text and error.broker is not None

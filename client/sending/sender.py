@@ -342,7 +342,9 @@ class Sender:
         self.room.set()
         # The application knows about its own aborts.
         level = logging.DEBUG if isinstance(error, TransactionAborted) else logging.WARNING
-        logger.log(level, "%d records were not delivered: %s", batch.record_count, error)
+        count = batch.record_count
+        records = "1 record was" if count == 1 else f"{count} records were"
+        logger.log(level, "%s not delivered: %s", records, error)
         future = self.futures.pop(batch, None)
         if future is not None and not future.done():
             future.set_exception(error)

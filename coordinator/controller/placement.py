@@ -85,3 +85,9 @@ def find_assignment_fault(
     if len(replicas) != replication_factor:
         return f"{len(replicas)} replicas where other partitions have {replication_factor}"
     return None
+
+
+def too_few(factor: int, broker_count: int) -> str:
+    """The refusal of a replication factor that exceeds the number of live brokers."""
+    alive = "1 broker is" if broker_count == 1 else f"{broker_count} brokers are"
+    return f"replication factor {factor}, but only {alive} alive"

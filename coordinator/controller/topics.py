@@ -14,7 +14,12 @@ from ottla.coordinator.controller import deletions
 from ottla.coordinator.controller.context import without_room
 from ottla.coordinator.controller.leadership import Circumstances, settle
 from ottla.coordinator.controller.names import collision_key, find_name_fault
-from ottla.coordinator.controller.placement import broker_order, find_assignment_fault, place
+from ottla.coordinator.controller.placement import (
+    broker_order,
+    find_assignment_fault,
+    place,
+    too_few,
+)
 from ottla.coordinator.controller.specs import (
     ControllerSettings,
     PartitionsSpec,
@@ -190,7 +195,7 @@ class TopicPlan:
         key = collision_key(name)
         other = self._keys.get(key) or self.context.tally.name_of(key)
         if name in self.image.topics or other == name:
-            return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} is there already"
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already"
         if other is not None:
             text = f"{name!r} would share its metrics with the existing topic {other!r}"
             return ErrorCode.INVALID_TOPIC_EXCEPTION, text
@@ -211,7 +216,7 @@ class TopicPlan:
                 "the replication factor must be at least 1",
             )
         if factor > len(brokers):
-            text = f"replication factor {factor} with {len(brokers)} live brokers"
+            text = too_few(factor, len(brokers))
             return ErrorCode.INVALID_REPLICATION_FACTOR, text
         # Looked at before the partitions are placed: a wish for 2**31 of them costs nothing.
         refusal = self._refuse_size(count * factor)
@@ -250,7 +255,7 @@ class TopicPlan:
         indexes = range(old_count, spec.total_count)
         if spec.assignment is None:
             if factor > len(brokers):
-                text = f"replication factor {factor} with {len(brokers)} live brokers"
+                text = too_few(factor, len(brokers))
                 return ErrorCode.INVALID_REPLICATION_FACTOR, text
             refusal = self._refuse_size(len(indexes) * factor)
             # As if they had been there from the start: the first partition says where that was.

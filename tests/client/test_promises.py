@@ -264,7 +264,7 @@ async def test_a_producer_whose_deliveries_are_not_awaited_logs_the_loss_and_con
             await producer.send(where.topic, b"later")
 
     assert await read_all(quiet.bootstrap_servers, where) == [b"first", b"later"]
-    assert "1 records were not delivered" in caplog.text
+    assert "1 record was not delivered" in caplog.text
 
 
 async def with_transactions(quiet: ottla.Cluster) -> TopicPartition:

@@ -112,6 +112,10 @@ async def _move(admin: Admin, plan: Plan, bytes_per_s: int | None) -> None:
             await asyncio.sleep(SECONDS_BETWEEN)
 
 
+def _all_loggers(name: str) -> str:
+    return f"; 'ottla broker log-level {name}' lists all"
+
+
 async def log_level(admin: Admin, arguments: argparse.Namespace) -> int:
     """Show the levels of loggers, or change some until the next restart."""
     name = str(arguments.broker)
@@ -134,13 +138,12 @@ async def log_level(admin: Admin, arguments: argparse.Namespace) -> int:
         entries = await admin.describe_configs(ResourceType.BROKER_LOGGER, name, wanted or None)
     except RequestRefused as error:
         if error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST):
-            raise CommandError(error.message) from error
+            is_name = error.message.startswith("there is no logger")
+            raise CommandError(error.message + (_all_loggers(name) if is_name else "")) from error
         raise
     missing = sorted(set(wanted) - {entry.name for entry in entries})
     if missing:
-        raise CommandError(
-            f"broker {name} has no logger {missing[0]}; 'ottla broker log-level {name}' lists all"
-        )
+        raise CommandError(f"broker {name} has no logger {missing[0]}{_all_loggers(name)}")
     if arguments.format == "json":
         write(json_document({entry.name: entry.value for entry in entries}))
     else:

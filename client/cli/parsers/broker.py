@@ -27,7 +27,7 @@ def parser() -> Parser:
     drain.add_argument(
         "--dry-run", action="store_true", help="write the plan, as for 'ottla reassign execute'"
     )
-    config = verb("config", "show or change settings of a broker", "1 -c log.cleaner.threads=2")
+    config = verb("config", "show or change settings of a broker", "1 -c log.retention.ms=86400000")
     config.add_argument(
         "name", metavar="ID", help="the broker's id, or 'default' for the defaults of all brokers"
     )
@@ -43,7 +43,7 @@ def parser() -> Parser:
     level = verb(
         "log-level",
         "show or change the levels of a broker's loggers, until its restart",
-        "1 ottla.broker.log=DEBUG",
+        "1 ottla.replication=DEBUG",
     )
     _add_id(level)
     level.add_argument(

@@ -119,7 +119,8 @@ def _read(fields: list[_Field], line: bytes) -> Outgoing:
     for field in fields:
         part, end, rest = line.partition(field.end) if field.end else (line, b"", b"")
         if field.end and not end:
-            raise ValueError(f"{field.end!r} is missing in it")
+            end_text = field.end.decode("utf-8", "backslashreplace")
+            raise ValueError(f"the separator {end_text!r} is missing")
         line = rest
         if field.name:
             found[field.name] = part if field.decode is None else field.decode(part)

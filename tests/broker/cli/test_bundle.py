@@ -62,7 +62,7 @@ def test_a_bundle_is_its_owners_and_replaces_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert "file exists" in done.stderr
+    assert "file exists; name another file" in done.stderr
 
 
 def test_a_bundle_has_what_a_maintainer_asks_for_and_no_secret(tmp_path: Path) -> None:

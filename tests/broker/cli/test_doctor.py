@@ -205,6 +205,7 @@ async def test_an_ensemble_needs_a_majority() -> None:
 
     assert [one.level for one in found] == [Level.WARNING, Level.WARNING, Level.PROBLEM]
     assert "no majority" in found[-1].text
+    assert found[0].text == "127.0.0.1:1 does not answer: connection refused"
     server = Address("z", 2181)
     assert "follower" in read_answer(server, "Zookeeper version: 3.8.4-x\nMode: follower\n").text
     silent = read_answer(server, "This ZooKeeper instance is not currently serving requests\n")

@@ -44,7 +44,11 @@ def commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
 def arguments_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """Arguments that belong to this command alone."""
     common = _common()
-    return [one for one in parser._actions if (*one.option_strings, one.help) not in common]
+    return [
+        one
+        for one in parser._actions
+        if (*one.option_strings, one.help) not in common and one.help != argparse.SUPPRESS
+    ]
 
 
 def _common() -> set[tuple[str | None, ...]]:

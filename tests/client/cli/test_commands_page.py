@@ -24,6 +24,7 @@ def test_the_page_says_what_the_parsers_say() -> None:
     page = PAGE.read_text("utf-8")
 
     assert page == expected(page)
+    assert "SUPPRESS" not in page
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -14,6 +14,8 @@ import pytest
 
 import ottla
 from ottla.__main__ import main
+from ottla.client.cli.console_server import listen
+from ottla.client.cli.run import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -125,7 +127,22 @@ async def test_a_port_in_use_is_a_sentence() -> None:
 
     assert process.returncode == 1
     assert errors.decode().count("\n") == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in errors.decode()
+    said = f"cannot listen on 127.0.0.1:{port}: address already in use; --port takes another port\n"
+    assert errors.decode() == f"ottla: {said}"
+
+
+def test_an_unusable_host_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another port would not help."""
+
+    def unknown(*_arguments: object, **_options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", unknown)
+        with pytest.raises(CommandError, match=r"not known; --host takes another address$"):
+            listen("nowhere", 0)
+    with pytest.raises(CommandError, match=r"; --host takes another address$"):
+        listen("192.0.2.1", 0)
 
 
 def test_a_console_without_its_packages_says_what_to_install(

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coordinator.controller.names import collision_key, find_name_fault
-from ottla.coordinator.controller.placement import broker_order, find_assignment_fault, place
+from ottla.coordinator.controller.placement import (
+    broker_order,
+    find_assignment_fault,
+    place,
+    too_few,
+)
 from tests.coordinator.controller.scene import broker
 
 FOUR = {node_id: broker(node_id) for node_id in range(4)}
@@ -98,3 +103,9 @@ def test_dots_and_underscores_collide() -> None:
     """Metrics write both as an underscore: two topics would share one counter."""
     assert collision_key("a.b") == collision_key("a_b")
     assert collision_key("a.b") != collision_key("a-b")
+
+
+def test_the_refusal_of_a_replication_factor_says_how_many_brokers_are_alive() -> None:
+    """A person reads it."""
+    assert too_few(3, 1) == "replication factor 3, but only 1 broker is alive"
+    assert too_few(3, 2) == "replication factor 3, but only 2 brokers are alive"

@@ -116,9 +116,13 @@ def test_a_cluster_without_an_authorizer_refuses_rules(broker: str, ottla: Ottla
     words = ("--allow", "User:a", "--operation", "read", "--topic", "t", "-b", broker)
 
     ended = ottla("acls", "add", *words)
+    explained = ottla("acls", "explain", "--topic", "t", "-b", broker)
 
     assert (ended.status, ended.output) == (1, b"")
     assert is_one_sentence(ended.errors)
+    assert explained.status == 1
+    advice = "; set authorizer.class.name, or start with --secure\n"
+    assert explained.errors.endswith((advice, "does not offer DescribeAcls\n"))
 
 
 def test_a_rule_is_seen_by_other_clients_and_goes_again(brokers: str) -> None:
