@@ -205,7 +205,7 @@ class _Parser:
         self._next -= 1
         raise ValueError(
             f"{name!r} is no field of a record: there are topic, partition, offset, timestamp, "
-            "key, value and header.NAME; a text stands in quotes"
+            "key, value and header.NAME; put text in quotes"
         )
 
     def _path(self) -> tuple[str | int, ...]:

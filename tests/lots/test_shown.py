@@ -107,7 +107,7 @@ def test_a_test_that_is_in_the_tree_no_more_shows_nothing(tree: Path) -> None:
 
 
 def test_a_test_that_a_class_inherits_shows_its_row(tree: Path) -> None:
-    """The contract of the stores stands in a file that is no test; the classes run it."""
+    """pytest runs the store contract, which is no test file, through its subclasses."""
     (tree / "tests").mkdir()
     (tree / "tests" / "contract.py").write_text("class C:\n    def test_a(self): ...\n")
     (tree / "tests" / "test_c.py").write_text("from tests.contract import C\nclass TestC(C): ...\n")

@@ -24,8 +24,8 @@ from ottla.protocol.ports import Ports
 from ottla.wire.clock import RealClock
 from ottla.wire.real import RealNet, RealRandom
 from tests.broker.support.node import HandClock, quiet
-from tests.support.nobody import Nobody
 from tests.support.raw_client import RawClient
+from tests.support.unconnected import UnconnectedPeer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -154,11 +154,13 @@ class Site:
 
         return handle()
 
-    async def ask(self, key: int, client_id: str | None = "app", peer: Nobody | None = None) -> Any:
+    async def ask(
+        self, key: int, client_id: str | None = "app", peer: UnconnectedPeer | None = None
+    ) -> Any:
         """What is left of the request when nothing more happens by itself."""
         frame = bytearray()
         encode_request_header(frame, RequestHeader(key, 0, 1, client_id))
-        request = Request(peer or Nobody())
+        request = Request(peer or UnconnectedPeer())
         outcome = self.dispatch(request.owner, memoryview(frame), request)
         if isinstance(outcome, Paused):
             self.tasks.append(asyncio.ensure_future(outcome.coroutine))
@@ -241,7 +243,7 @@ async def test_so_many_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None
 
 async def test_a_client_that_has_gone_when_the_broker_serves_is_passed_over() -> None:
     """The client has closed its connection and asks another broker by then."""
-    site, peer = Site(), Nobody()
+    site, peer = Site(), UnconnectedPeer()
     await site.ask(ApiKey.METADATA, peer=peer)
     peer.closed = True
     site.gate.open()

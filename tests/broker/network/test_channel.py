@@ -9,7 +9,7 @@ from ottla.broker.engine.context import Paused
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.network.channel import Handler, RequestChannel
 from ottla.broker.network.request import Request
-from tests.support.nobody import Nobody
+from tests.support.unconnected import UnconnectedPeer
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -51,7 +51,7 @@ class Bench:
 async def test_free_handler_is_called_in_the_call_that_submits() -> None:
     """No queue, task or future per request: that is what makes small requests cheap."""
     bench = Bench(1, 1)
-    owner = Nobody()
+    owner = UnconnectedPeer()
 
     assert bench.channel.submit(Request(owner), STRAIGHT)
     assert bench.started == [b"straight"]
@@ -62,7 +62,7 @@ async def test_free_handler_is_called_in_the_call_that_submits() -> None:
 async def test_suspended_request_holds_its_slot_and_opens_the_lane_when_it_ends() -> None:
     """Neither the slot nor the lane may be lost, nor opened twice."""
     bench = Bench(1, 5)
-    first, second = Nobody(), Nobody()
+    first, second = UnconnectedPeer(), UnconnectedPeer()
     assert not bench.channel.submit(Request(first), SUSPENDED)
     assert not bench.channel.submit(Request(second), STRAIGHT)
     assert bench.tasks.names == ["handler-0"]
@@ -77,7 +77,7 @@ async def test_suspended_request_holds_its_slot_and_opens_the_lane_when_it_ends(
 async def test_what_waits_for_another_broker_holds_its_lane_and_no_slot() -> None:
     """Two brokers whose slots all wait for each other's answers would wait for ever."""
     bench = Bench(1, 5)
-    paused, other = Nobody(), Nobody()
+    paused, other = UnconnectedPeer(), UnconnectedPeer()
     assert not bench.channel.submit(Request(paused), PAUSED)
     assert bench.channel.submit(Request(other), STRAIGHT)
     before = (paused.opened_count, len(bench.channel.free))
@@ -91,7 +91,7 @@ async def test_what_waits_for_another_broker_holds_its_lane_and_no_slot() -> Non
 async def test_a_pause_that_is_cancelled_opens_its_lane() -> None:
     """As with a slot: the task may be stopped before it has run at all."""
     bench = Bench(1, 5)
-    owner = Nobody()
+    owner = UnconnectedPeer()
     bench.channel.submit(Request(owner), PAUSED)
     await bench.tasks.stop()
 
@@ -101,7 +101,7 @@ async def test_a_pause_that_is_cancelled_opens_its_lane() -> None:
 async def test_slot_survives_a_task_that_is_cancelled_before_its_first_step() -> None:
     """A stop right after a start would otherwise lose the slot and leave a coroutine unawaited."""
     bench = Bench(1, 5)
-    owner = Nobody()
+    owner = UnconnectedPeer()
     bench.channel.submit(Request(owner), SUSPENDED)
     await bench.tasks.stop()
 
@@ -112,10 +112,10 @@ async def test_slot_survives_a_task_that_is_cancelled_before_its_first_step() ->
 async def test_all_parked_connections_are_told_when_a_handler_is_free() -> None:
     """Their requests may all end at once, and then nothing would wake the rest."""
     bench = Bench(1, 1)
-    bench.channel.submit(Request(Nobody()), SUSPENDED)
-    bench.channel.submit(Request(Nobody()), STRAIGHT)
+    bench.channel.submit(Request(UnconnectedPeer()), SUSPENDED)
+    bench.channel.submit(Request(UnconnectedPeer()), STRAIGHT)
     assert bench.channel.is_full
-    first, second = Nobody(), Nobody()
+    first, second = UnconnectedPeer(), UnconnectedPeer()
     bench.channel.park(first)
     bench.channel.park(second)
     bench.gate.set()
@@ -127,9 +127,9 @@ async def test_all_parked_connections_are_told_when_a_handler_is_free() -> None:
 async def test_only_as_many_parked_connections_are_told_as_the_queue_has_places() -> None:
     """Waking all for one place would only park them again, in another order."""
     bench = Bench(1, 1)
-    bench.channel.submit(Request(Nobody()), SUSPENDED)
-    bench.channel.submit(Request(Nobody()), SUSPENDED)
-    first, second = Nobody(), Nobody()
+    bench.channel.submit(Request(UnconnectedPeer()), SUSPENDED)
+    bench.channel.submit(Request(UnconnectedPeer()), SUSPENDED)
+    first, second = UnconnectedPeer(), UnconnectedPeer()
     bench.channel.park(first)
     bench.channel.park(second)
     await asyncio.sleep(0)

@@ -12,7 +12,7 @@ from ottla.broker.network.output import BYTES_PER_TURN_MAX, JOINED_BYTES_MAX, Ou
 from ottla.broker.network.request import Request
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
 from ottla.protocol.ports import Address, FileRegion
-from tests.support.nobody import Nobody
+from tests.support.unconnected import UnconnectedPeer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,7 +128,7 @@ class MarkFraming:
 
 def add(output: Output, parts: Sequence[ReplyPart]) -> None:
     """One request, answered at once with these parts."""
-    request = Request(Nobody())
+    request = Request(UnconnectedPeer())
     output.pipeline.append(request)
     request.send(parts)
     output.collect()
@@ -238,7 +238,7 @@ def test_turn_of_one_reader_ends_though_it_takes_everything() -> None:
 def test_what_was_asked_after_the_end_gets_no_answer_even_if_it_is_there() -> None:
     """A peer that is slow to take the last answer must not be sent more than that."""
     output = Output(MarkFraming())
-    first, last, later = (Request(Nobody()) for _ in range(3))
+    first, last, later = (Request(UnconnectedPeer()) for _ in range(3))
     output.pipeline.extend((first, last, later))
     last.close("because")
     later.send([b"later"])

@@ -85,7 +85,7 @@ def test_a_value_that_is_no_json_has_no_members(value: bytes | None) -> None:
         ("key.__class__()", "expected and, or"),
         ("key =~ 'a('", "not a regular expression"),
         ("key =~ value", "a regular expression in quotes"),
-        ("key == eu", "a text stands in quotes"),
+        ("key == eu", "put text in quotes"),
         ("key & 1", "'&' at character 5 has no meaning"),
         ("header == 1", "'header' is no field"),
         ("value[-1] == 1", "the name or number of a member"),

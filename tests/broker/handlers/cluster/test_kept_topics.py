@@ -1,4 +1,4 @@
-"""Metadata's answers about topics are encoded once: kept bytes equal those made anew."""
+"""The broker encodes its Metadata answer for a topic once; cached bytes equal fresh ones."""
 
 from __future__ import annotations
 

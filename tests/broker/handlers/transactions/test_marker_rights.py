@@ -26,7 +26,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.support.nobody import Nobody
+from tests.support.unconnected import UnconnectedPeer
 
 if TYPE_CHECKING:
     from ottla.broker.handlers.services import Services
@@ -48,7 +48,7 @@ def _is_allowed(user: str, operation: Operation, principals: str) -> bool:
         metadata=SimpleNamespace(image=SimpleNamespace(brokers={1: None, 2: None})),
         marker_writer=SimpleNamespace(write=written.append),
     )
-    peer = Nobody()
+    peer = UnconnectedPeer()
     peer.principal = f"User:{user}"
     context = RequestContext(cast("Any", peer), ApiKey.WRITE_TXN_MARKERS, 1, 1, "", 0.0)
     answer: Any = txn_markers.handle(cast("Services", services), context, REQUEST)

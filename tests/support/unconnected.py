@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Nobody:
+class UnconnectedPeer:
     """Takes everything and counts what matters."""
 
     def __init__(self) -> None:
-        self.connection_id = "nobody"
+        self.connection_id = "unconnected"
         self.listener = self.client_host = self.principal = ""
         self.closed = False
         self.has_hung_up = False
