@@ -18,7 +18,7 @@ from ottla.client.console.forms import form_of
 from ottla.client.console.guards import HEADERS, is_own_host
 from ottla.client.console.openapi import describe, plain_path
 from ottla.client.console.page_maker import FOLDER, NOT_STORED, Facts, PageMaker
-from ottla.client.console.page_table import PAGES
+from ottla.client.console.page_table import PAGES, RECORD_PARAMETERS
 from ottla.client.console.streams import Tails, download_lines
 from ottla.client.console.views.asked import BadRequest, Question, checked_name
 from ottla.client.console.views.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
@@ -136,7 +136,7 @@ class Console:
 
     async def _tail(self, request: Request) -> Response:
         try:
-            question = question_of(request)
+            question = record_question_of(request)
             events = self._tails.events(self.connection_of(request), question)
             first = await anext(events)
         except EXPECTED as error:
@@ -147,7 +147,7 @@ class Console:
 
     async def _download(self, request: Request) -> Response:
         try:
-            question = question_of(request)
+            question = record_question_of(request)
             lines = download_lines(self.connection_of(request), question)
             first = await anext(lines)
         except EXPECTED as error:
@@ -165,7 +165,9 @@ class Console:
             partition, offset = question.number("partition", 0), question.number("offset", 0)
             if part not in ("key", "value"):
                 raise BadRequest("part is key or value")
-            record = await find_record(self.connection_of(request), topic, partition, offset)
+            record = await find_record(
+                self.connection_of(request), topic, partition, offset, is_raw=True
+            )
         except EXPECTED as error:
             return self.failure(request, error)
         content = record.key if part == "key" else record.value
@@ -260,6 +262,14 @@ def question_of(request: Request) -> Question:
     """The parameters of a request. Raises BadRequest for a name in the path that is too long."""
     path = {name: checked_name(name, str(value)) for name, value in request.path_params.items()}
     return Question(path, request.query_params)
+
+
+def record_question_of(request: Request) -> Question:
+    """The parameters of a tail or a download. Raises BadRequest, also for an unknown name: a
+    filter with a wrong name would let all records pass."""
+    question = question_of(request)
+    question.check_names(one.name for one in RECORD_PARAMETERS)
+    return question
 
 
 async def going_on(

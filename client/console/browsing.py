@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from ottla.client.console.record_runs import record_runs
 from ottla.client.console.views.asked import BadRequest, whole_number
 from ottla.client.console.views.failures import NOT_FOUND, Refused
 from ottla.client.console.views.filters import EVERY_RECORD, read_filter
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
     from ottla.client.admin import Admin
     from ottla.client.console.connections import ConsoleConnection
+    from ottla.client.console.record_runs import SeenRecord
     from ottla.client.console.views.asked import Document, Question
     from ottla.client.console.views.filters import RecordFilter
     from ottla.client.console.views.windows import Placed, Places
-    from ottla.protocol.records.record import Record
 
 RECORDS_SHOWN = 50
 RECORDS_SHOWN_MAX = 500
@@ -67,7 +68,7 @@ class Scan:
         self.budget = budget
         self._matches_max = matches_max
 
-    def take(self, partition: int, records: Sequence[Record]) -> bool:
+    def take(self, partition: int, records: Sequence[SeenRecord]) -> bool:
         """Look at records in their order; False once a limit is reached."""
         for record in records:
             self.read += 1
@@ -87,9 +88,15 @@ class Scan:
 
 
 async def records_of(
-    connection: ConsoleConnection, topic: str, windows: Sequence[RecordWindow], *, committed: bool
-) -> AsyncGenerator[tuple[int, list[Record]], None]:
-    """Yield the records of windows, partition by partition as they come."""
+    connection: ConsoleConnection,
+    topic: str,
+    windows: Sequence[RecordWindow],
+    *,
+    committed: bool,
+    is_raw: bool = False,
+) -> AsyncGenerator[tuple[int, list[SeenRecord]], None]:
+    """Yield the records of windows, some of a partition at a time; ``is_raw`` leaves data of a
+    schema registry as it is."""
     ranges = [
         OffsetRange(TopicPartition(topic, one.partition), one.start, one.stop)
         for one in windows
@@ -97,12 +104,15 @@ async def records_of(
     ]
     if not ranges:
         return
+    decode = None if is_raw else connection.decode
     async with (
         connection.consumer(read_committed=committed) as consumer,
         aclosing(read_ranges(consumer, ranges)) as found,
     ):
         async for where, columns in found:
-            yield where.partition, columns.records()
+            async with aclosing(record_runs(where, columns, decode)) as runs:
+                async for records in runs:
+                    yield where.partition, records
 
 
 async def scan(
@@ -112,12 +122,15 @@ async def scan(
     found: Scan,
     *,
     committed: bool,
+    is_raw: bool = False,
 ) -> None:
     """Read windows until their end or a limit of the scan."""
     try:
         async with (
             TimeLimit(connection.environment.clock, found.budget.ms),
-            aclosing(records_of(connection, topic, windows, committed=committed)) as batches,
+            aclosing(
+                records_of(connection, topic, windows, committed=committed, is_raw=is_raw)
+            ) as batches,
         ):
             async for partition, records in batches:
                 if not found.take(partition, records):
@@ -224,13 +237,13 @@ async def read_messages(connection: ConsoleConnection, question: Question) -> Do
         **document,
         "read": found.read,
         "stopped_by": found.stopped_by,
-        "records": [record_row(partition, record, form) for partition, record in rows],
+        "records": [record_row(record, form) for _partition, record in rows],
     }
 
 
 async def find_record(
-    connection: ConsoleConnection, topic: str, partition: int, offset: int
-) -> Record:
+    connection: ConsoleConnection, topic: str, partition: int, offset: int, *, is_raw: bool = False
+) -> SeenRecord:
     """One whole record. Raises Refused if there is none at that offset."""
     admin = await connection.admin()
     limits, _unread, _count = await limits_of(admin, topic, str(partition))
@@ -238,7 +251,7 @@ async def find_record(
     if first <= offset < end:
         found = Scan(EVERY_RECORD, Budget(), 1)
         windows = [RecordWindow(partition, offset, offset + 1)]
-        await scan(connection, topic, windows, found, committed=False)
+        await scan(connection, topic, windows, found, committed=False, is_raw=is_raw)
         for _partition, record in found.matches:
             return record
     raise Refused(
@@ -252,5 +265,5 @@ async def read_record(connection: ConsoleConnection, question: Question) -> Docu
     partition = question.number("partition", 0)
     form = checked_format(question.text("format"))
     record = await find_record(connection, topic, partition, question.number("offset", 0))
-    row = record_row(partition, record, form, SHOWN_BYTES_MAX)
+    row = record_row(record, form, SHOWN_BYTES_MAX)
     return {"topic": topic, "format": form, **row}

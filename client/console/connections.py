@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.client.cluster.metadata import TopicView
+    from ottla.client.console.record_runs import Decode
     from ottla.client.process.environment import Environment
 
     Config = TypeVar("Config", bound=ClientConfig)
@@ -32,11 +33,14 @@ PARTITION_BYTES_MAX = 1024 * 1024
 
 
 class ClusterAccess(NamedTuple):
-    """The addresses of a cluster, the settings of clients by Kafka's names, and the world."""
+    """The addresses of a cluster, the settings of clients by Kafka's names, and the world.
+
+    ``decode`` turns keys and values of a schema registry into JSON; None shows them as they are."""
 
     bootstrap: str
     properties: Mapping[str, str]
     environment: Environment
+    decode: Decode | None = None
 
     def configured(self, config: Config) -> Config:
         """Apply the settings. Raises ValueError for one that is invalid."""
@@ -60,6 +64,11 @@ class ConsoleConnection:
     def environment(self) -> Environment:
         """Clock, network and random source."""
         return self._access.environment
+
+    @property
+    def decode(self) -> Decode | None:
+        """Turns keys and values of a schema registry into JSON; None without a registry."""
+        return self._access.decode
 
     async def admin(self) -> Admin:
         """The admin client. Raises ClientError if the cluster cannot be reached, or after

@@ -44,7 +44,12 @@ SELECTION = (
     Parameter("key", "string", "only records whose key contains this text"),
     Parameter("value", "string", "only records whose value contains this text"),
     Parameter("header", "string", "only records with this header: name, or name=value"),
-    Parameter("where", "string", "only records whose JSON value fits: $.user.id == 42"),
+    Parameter(
+        "filter",
+        "string",
+        "only records for which this holds: an expression of ottla consume --filter without =~ "
+        "and !~, such as value.user.id == 42 and key startswith 'eu'",
+    ),
     Parameter("committed", "boolean", "whether to leave out records of open transactions"),
 )
 PLACE = (
@@ -56,6 +61,7 @@ PLACE = (
     Parameter("limit", "integer", "how many records: 50 by default, at most 500"),
 )
 FORMAT = Parameter("format", "string", "auto (default), text, json or hex")
+RECORD_PARAMETERS = (*PLACE, *SELECTION, FORMAT)
 PAGES = (
     PageSpec(
         "/cluster",
@@ -87,7 +93,7 @@ PAGES = (
         "messages.html",
         read_messages,
         "Records of a topic: the newest, or those from an offset or a time on",
-        (*PLACE, *SELECTION, FORMAT),
+        RECORD_PARAMETERS,
         # A filter with a wrong name would show all records.
         is_strict=True,
     ),

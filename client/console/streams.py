@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ottla.client.console.browsing import limits_of, records_of, starts_at_time
+from ottla.client.console.record_runs import record_runs
 from ottla.client.console.views.failures import TOO_MANY, Refused
 from ottla.client.console.views.filters import read_filter
 from ottla.client.console.views.formats import checked_format
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from ottla.client.console.connections import ConsoleConnection
+    from ottla.client.console.record_runs import SeenRecord
     from ottla.client.console.views.asked import Document, Question
+    from ottla.client.console.views.filters import RecordFilter
 
 TAILS_MAX = 20
 # A browser shows no more in a second, and no person reads it.
@@ -89,17 +92,25 @@ class Tails:
                         yield event("skipped", {"records": skipped})
                     second_ms, shown, skipped = clock.now_ms(), 0, 0
                 for where, columns in found:
-                    for record in columns.records():
-                        if not wanted.passes(record):
-                            continue
-                        if shown >= ROWS_PER_POLL:
-                            skipped += 1
-                            continue
-                        shown += 1
-                        yield event("record", record_row(where.partition, record, form))
+                    async with aclosing(record_runs(where, columns, connection.decode)) as runs:
+                        async for record in passing(runs, wanted):
+                            if shown >= ROWS_PER_POLL:
+                                skipped += 1
+                                continue
+                            shown += 1
+                            yield event("record", record_row(record, form))
                 if not found:
                     # Tells the server when the visitor has left.
                     yield b": no new records\n\n"
+
+
+async def passing(
+    runs: AsyncGenerator[list[SeenRecord], None], wanted: RecordFilter
+) -> AsyncGenerator[SeenRecord, None]:
+    """The records of runs that pass a filter."""
+    async for records in runs:
+        for record in filter(wanted.passes, records):
+            yield record
 
 
 async def download_lines(
@@ -123,11 +134,9 @@ async def download_lines(
     count = size_bytes = 0
     batches = records_of(connection, topic, windows, committed=question.flag("committed"))
     async with aclosing(batches) as found:
-        async for partition, records in found:
-            for record in records:
-                if not wanted.passes(record):
-                    continue
-                line = json.dumps(download_row(topic, partition, record), ensure_ascii=False)
+        async for _partition, records in found:
+            for record in filter(wanted.passes, records):
+                line = json.dumps(download_row(record), ensure_ascii=False)
                 content = line.encode("utf-8", "replace") + b"\n"
                 yield content
                 count += 1

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from operator import contains, ge, gt, le, lt
 from typing import TYPE_CHECKING, Any, Protocol
@@ -62,15 +63,43 @@ _PATTERNS = ("=~", "!~")
 _NESTING_MAX = 50
 
 
+class FilterLimits(NamedTuple):
+    """What an expression may cost, for expressions that strangers write.
+
+    Attributes:
+        allows_patterns: Whether ``=~`` and ``!~`` are known. Some regular expressions take hours
+            for a short text; True by default.
+        characters_max: The longest expression; any length by default.
+        json_bytes_max: Larger keys and values have no members; any size by default.
+    """
+
+    allows_patterns: bool = True
+    characters_max: int = sys.maxsize
+    json_bytes_max: int = sys.maxsize
+
+
+UNLIMITED = FilterLimits()
+
+
 class _Token(NamedTuple):
     kind: str
     text: str
     position: int
 
 
-def record_filter(text: str) -> Holds:
-    """The function that tells whether an expression holds for a record. Raises ValueError."""
-    return _Parser(text).whole()
+def record_filter(text: str, limits: FilterLimits = UNLIMITED) -> Holds:
+    """The function that tells whether an expression holds for a record.
+
+    Args:
+        text: The expression.
+        limits: What it may cost; no limits by default.
+
+    Raises:
+        ValueError: The text is no expression, or is beyond the limits.
+    """
+    if len(text) > limits.characters_max:
+        raise ValueError(f"it has {len(text)} characters; {limits.characters_max} are allowed")
+    return _Parser(text, limits).whole()
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -90,8 +119,10 @@ def _tokens(text: str) -> list[_Token]:
 class _Parser:
     """Recursive descent; every method returns a function of a record."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, limits: FilterLimits) -> None:
         self._tokens = _tokens(text)
+        self._allows_patterns = limits.allows_patterns
+        self._members = _Members(limits.json_bytes_max)
         self._next = 0
         self._depth = 0
 
@@ -167,6 +198,10 @@ class _Parser:
         return lambda record: _is_related(relation, left(record), right(record))
 
     def _pattern(self, left: Read, *, is_wanted: bool) -> Holds:
+        if not self._allows_patterns:
+            raise ValueError(
+                "regular expressions are not allowed here: use contains, startswith or endswith"
+            )
         if self._token.kind != "text":
             raise self._mistake("a regular expression in quotes")
         try:
@@ -201,7 +236,10 @@ class _Parser:
             header = path[0]
             return lambda record: _header(record, header)
         if name in _CONTENT:
-            return lambda record: _content(getattr(record, name), path)
+            members = self._members
+            if not path:
+                return lambda record: _decoded(getattr(record, name))
+            return lambda record: members.read(name, getattr(record, name), path)
         self._next -= 1
         raise ValueError(
             f"{name!r} is no field of a record: there are topic, partition, offset, timestamp, "
@@ -244,18 +282,38 @@ def _header(record: FilteredRecord, name: str) -> str | None:
     return next((_decoded(value) for key, value in reversed(record.headers) if key == name), None)
 
 
-def _content(data: bytes | None, path: tuple[str | int, ...]) -> Any:
-    if not path or data is None:
-        return _decoded(data)
-    try:
-        found: Any = json.loads(data)
-        for step in path:
-            if isinstance(step, str) is isinstance(found, list):
-                return None
-            found = found[step]
-    except (TypeError, ValueError, KeyError, IndexError, RecursionError):
-        return None
-    return found
+class _Members:
+    """Reads members of keys and values. An expression that names many of them parses each key and
+    value once. Owned by one expression."""
+
+    def __init__(self, json_bytes_max: int) -> None:
+        self._json_bytes_max = json_bytes_max
+        self._parsed: dict[str, tuple[bytes, Any]] = {}
+
+    def read(self, name: str, data: bytes | None, path: tuple[str | int, ...]) -> Any:
+        """The member at this path; None if there is none."""
+        if data is None or len(data) > self._json_bytes_max:
+            return None
+        try:
+            found = self._document(name, data)
+            for step in path:
+                if isinstance(step, str) is isinstance(found, list):
+                    return None
+                found = found[step]
+        except (TypeError, KeyError, IndexError):
+            return None
+        return found
+
+    def _document(self, name: str, data: bytes) -> Any:
+        kept = self._parsed.get(name)
+        # The pair holds the bytes, so their identity stays theirs.
+        if kept is None or kept[0] is not data:
+            try:
+                kept = (data, json.loads(data))
+            except (ValueError, RecursionError):
+                kept = (data, None)
+            self._parsed[name] = kept
+        return kept[1]
 
 
 def _is_number(value: Any) -> bool:

@@ -9,18 +9,18 @@ from ottla.client.console.views.formats import SHOWN_BYTES, shown
 
 if TYPE_CHECKING:
     from ottla.client.console.views.asked import Document
-    from ottla.protocol.records.record import Record
+    from ottla.client.records.consumer_record import ConsumerRecord
 
 HEADERS_SHOWN = 50
 NAME_CHARACTERS = 200
 
 
 def record_row(
-    partition: int, record: Record, form: str, shown_bytes: int = SHOWN_BYTES
+    record: ConsumerRecord[bytes, bytes], form: str, shown_bytes: int = SHOWN_BYTES
 ) -> Document:
     """One record with cut key, value and headers."""
     return {
-        "partition": partition,
+        "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
         "key": shown(record.key, form, shown_bytes),
@@ -33,11 +33,11 @@ def record_row(
     }
 
 
-def download_row(topic: str, partition: int, record: Record) -> Document:
+def download_row(record: ConsumerRecord[bytes, bytes]) -> Document:
     """One whole record, as ``ottla consume --json`` writes it: bytes without UTF-8 as base64."""
     return {
-        "topic": topic,
-        "partition": partition,
+        "topic": record.topic,
+        "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
         **_readable("key", record.key),

@@ -11,11 +11,11 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ottla.protocol.records.record import Record
+    from ottla.client.records.consumer_record import ConsumerRecord
 
 Places = dict[int, int]
 """An offset of each partition."""
-Placed = tuple[int, "Record"]
+Placed = tuple[int, "ConsumerRecord[bytes, bytes]"]
 """A partition and a record in it."""
 
 

@@ -9,7 +9,7 @@ PATHS = (
     "/cluster",
     "/topics",
     "/topics/anywhere",
-    "/topics/anywhere/messages?where=$.n==3",
+    "/topics/anywhere/messages?filter=value.n==3",
     "/topics/anywhere/record?offset=3",
     "/groups",
     "/group?id=lookers",
@@ -36,7 +36,7 @@ async def test_every_page_works_with_this_cluster(broker: str) -> None:
         for path in (*PATHS, f"/brokers/{node_id}"):
             page, found = await browser.get(path), await browser.get(f"/api{path}")
             assert (page.status_code, found.status_code) == (200, 200), (path, found.text)
-        messages = (await browser.get("/api/topics/anywhere/messages?where=$.n==3")).json()
+        messages = (await browser.get("/api/topics/anywhere/messages?filter=value.n==3")).json()
         group = (await browser.get("/api/group?id=lookers")).json()
         topic = (await browser.get("/api/topics/anywhere")).json()
 

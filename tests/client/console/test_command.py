@@ -94,7 +94,7 @@ async def test_a_live_tail_shows_new_records_and_ends_with_the_visitor(
     async with (
         httpx.AsyncClient(base_url=address, timeout=LIMIT_S) as browser,
         ottla.Producer(brokers.bootstrap_servers) as producer,
-        browser.stream("GET", "/topics/live/tail?where=$.n<2") as answer,
+        browser.stream("GET", "/topics/live/tail?filter=value.n<2") as answer,
     ):
         assert answer.headers["content-type"].startswith("text/event-stream")
         async for line in answer.aiter_lines():

@@ -96,8 +96,8 @@ async def test_records_are_filtered(brokers: ottla.Cluster, browser: httpx.Async
     cases: list[tuple[dict[str, str], list[int]]] = [
         ({"key": "k17"}, [17]),
         ({"header": "number=4"}, [4]),
-        ({"where": "$.n >= 18"}, [19, 18]),
-        ({"where": "$.even == true", "value": "1"}, [18, 16, 14, 12, 10]),
+        ({"filter": "value.n >= 18"}, [19, 18]),
+        ({"filter": "value.even == true", "value": "1"}, [18, 16, 14, 12, 10]),
         ({"partition": "0", "limit": "1"}, [19]),
     ]
     for query, numbers in cases:
@@ -111,8 +111,10 @@ async def test_a_page_says_where_it_stopped(
     await _fill(brokers, "long", 60)
     monkeypatch.setattr(browsing, "Budget", lambda **_: browsing_budget(25))
 
-    found = await _messages(browser, "long", from_="oldest", where="$.n == 40")
-    again = await _messages(browser, "long", from_="oldest", where="$.n == 40", at=found["newer"])
+    found = await _messages(browser, "long", from_="oldest", filter="value.n == 40")
+    again = await _messages(
+        browser, "long", from_="oldest", filter="value.n == 40", at=found["newer"]
+    )
 
     assert (found["records"], found["read"], found["stopped_by"]) == ([], 25, "records")
     assert found["newer"] == "0:25"
@@ -188,7 +190,7 @@ async def test_records_are_downloaded_as_lines(
     """In the form of ``ottla consume --json``, which ``ottla produce`` reads."""
     await _fill(brokers, "lines", 12)
 
-    answer = await browser.get("/topics/lines/messages.jsonl", params={"where": "$.n > 9"})
+    answer = await browser.get("/topics/lines/messages.jsonl", params={"filter": "value.n > 9"})
     rows = [json.loads(line) for line in answer.text.splitlines()]
 
     assert [row["key"] for row in rows] == ["k10", "k11"]
@@ -199,10 +201,17 @@ async def test_records_are_downloaded_as_lines(
 async def test_mistakes_are_sentences(brokers: ottla.Cluster, browser: httpx.AsyncClient) -> None:
     """Before anything is read, also for downloads and tails."""
     brokers.create_topic("mistakes")
-    for query in ("where=$.a=1", "partition=7", "from=time&time=soon", "format=avro", "at=x"):
+    for query in (
+        "filter=value.a=1",
+        "where=x",
+        "partition=7",
+        "from=time&time=soon",
+        "format=avro",
+        "at=x",
+    ):
         page = await browser.get(f"/topics/mistakes/messages?{query}")
         assert page.status_code == 400, query
-    for path in ("messages.jsonl?where=x+y", "tail?where=x+y", "content?part=x"):
+    for path in ("messages.jsonl?filter=x+y", "tail?filter=x+y", "content?part=x"):
         assert (await browser.get(f"/topics/mistakes/{path}")).status_code == 400
     for path in ("messages", "messages.jsonl", "tail", "record"):
         assert (await browser.get(f"/topics/none/{path}")).status_code == 404

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 import pytest
 
-from ottla.client.records.filter_expression import record_filter
+from ottla.client.records.filter_expression import FilterLimits, record_filter
 
 
 class Sample(NamedTuple):
@@ -97,6 +98,36 @@ def test_what_is_no_expression_is_refused(text: str, expected: str) -> None:
     """The error names the place; no text is run as a program."""
     with pytest.raises(ValueError, match=expected):
         record_filter(text)
+
+
+def test_limits_refuse_what_strangers_could_misuse() -> None:
+    """A regular expression can take hours, and each clause of a long text counts."""
+    careful = FilterLimits(allows_patterns=False, characters_max=20, json_bytes_max=100)
+
+    for text in ("key =~ 'a'", "key !~ 'a'", "key == 'a long text in it'"):
+        with pytest.raises(ValueError, match=r"not allowed here|20 are allowed"):
+            record_filter(text, careful)
+    assert record_filter("value.amount == 120", careful)(Sample())
+    assert not record_filter("value.amount == 120", careful)(
+        Sample(value=b'{"amount":120}' + b" " * 99)
+    )
+
+
+def test_a_document_is_parsed_once_for_all_its_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise ten clauses would cost ten times as much; equal bytes of another record count."""
+    parsed: list[bytes] = []
+
+    def loads(data: bytes) -> dict[str, int]:
+        parsed.append(data)
+        return {"a": len(parsed)}
+
+    monkeypatch.setattr(json, "loads", loads)
+    holds = record_filter("value.a == 1 or value.b == 2 or value.c == 3")
+    first, second = Sample(value=b'{"a": 1}'), Sample(value=bytes(bytearray(b'{"a": 1}')))
+
+    assert holds(first)
+    assert not holds(second)
+    assert len(parsed) == 2
 
 
 def test_names_of_python_read_members_of_json_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.client.console.record_runs import SeenRecord
 from ottla.client.console.views.asked import BadRequest
 from ottla.client.console.views.windows import (
     RecordWindow,
@@ -16,7 +17,6 @@ from ottla.client.console.views.windows import (
     places_text,
     read_places,
 )
-from ottla.protocol.records.record import Record
 
 LIMITS = {0: (10, 100), 1: (0, 3), 2: (5, 5)}
 
@@ -48,8 +48,11 @@ def test_places_outside_of_the_log_are_moved_into_it() -> None:
     ]
 
 
-def _records(partition: int, *rows: tuple[int, int]) -> list[tuple[int, Record]]:
-    return [(partition, Record(offset, time, None, None)) for offset, time in rows]
+def _records(partition: int, *rows: tuple[int, int]) -> list[tuple[int, SeenRecord]]:
+    return [
+        (partition, SeenRecord("t", partition, offset, time, None, None, ()))
+        for offset, time in rows
+    ]
 
 
 def test_the_newest_come_first_and_offsets_keep_their_order() -> None:
