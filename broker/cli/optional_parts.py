@@ -17,7 +17,9 @@ def console_check() -> Callable[[Mapping[str, str], bool], None]:
     return check_console
 
 
-def console_run() -> Callable[[Mapping[str, str], Address, int], AbstractContextManager[None]]:
+def console_run() -> Callable[
+    [Mapping[str, str], Address, int, bool], AbstractContextManager[None]
+]:
     from ottla.broker.cli.console_process import run_console
 
     return run_console

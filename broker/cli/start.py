@@ -221,8 +221,10 @@ def announce(arguments: argparse.Namespace, stack: contextlib.ExitStack, address
     sys.stdout.write(f"ottla: ready at {address}\n")
     sys.stdout.flush()
     if arguments.console is not None:
-        settings = gather_settings(arguments) if arguments.secure else {}
-        stack.enter_context(console_run()(settings, address, arguments.console))
+        run = console_run()(
+            gather_settings(arguments), address, arguments.console, arguments.secure
+        )
+        stack.enter_context(run)
     tell_systemd("READY=1", os.environ)
 
 

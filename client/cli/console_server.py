@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BACKLOG = 128
 # How long requests may go on after the end was asked for.
 FAREWELL_S = 5
+SWEEP_MS = 60_000.0
 
 
 async def perform(arguments: argparse.Namespace) -> int:
@@ -61,8 +62,17 @@ async def perform(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
         if arguments.attached:
             _end_with_input(server, stack)
+        sweeping = asyncio.ensure_future(_sweep(visits))
+        stack.callback(sweeping.cancel)
         await _serve(server, listening)
     return 0
+
+
+async def _sweep(visits: Visits) -> None:
+    """End visits that are over, also those whose visitors do not come again."""
+    while True:
+        await visits.environment.clock.sleep(SWEEP_MS)
+        visits.sweep()
 
 
 async def _serve(server: uvicorn.Server, listening: socket.socket) -> None:

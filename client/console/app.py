@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ottla.client.console.answers import (
+    as_file,
+    going_on,
+    guarded,
+    own_path,
+    set_cookie,
+    with_retry,
+)
 from ottla.client.console.browsing import find_record
 from ottla.client.console.change_routes import change_routes
 from ottla.client.console.forms import form_of
-from ottla.client.console.guards import HEADERS, is_own_host
 from ottla.client.console.openapi import describe, plain_path
 from ottla.client.console.page_maker import FOLDER, NOT_STORED, Facts, PageMaker
 from ottla.client.console.page_table import PAGES, RECORD_PARAMETERS
 from ottla.client.console.streams import Tails, download_lines
 from ottla.client.console.views.asked import BadRequest, Question, checked_name
 from ottla.client.console.views.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
-from ottla.client.console.visits import COOKIE, MECHANISMS
+from ottla.client.console.visits import COOKIE, MECHANISMS, Credentials
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import AuthenticationFailed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ottla.client.console.connections import ConsoleConnection
     from ottla.client.console.page_table import PageSpec
@@ -39,7 +43,6 @@ if TYPE_CHECKING:
     Endpoint = Callable[[Request], Awaitable[Response]]
 
 SEE_OTHER = 303
-MISDIRECTED = 421
 WRONG_LOGIN = "The user, the password or the mechanism is wrong."
 STATIC = {
     "console.css": "text/css; charset=utf-8",
@@ -222,13 +225,16 @@ class Console:
             mechanism = fields.get("mechanism", "")
             if mechanism not in MECHANISMS:
                 raise Refused(UNAUTHORIZED, f"a login is made with {', '.join(MECHANISMS)}")
+            host = "" if request.client is None else request.client.host
             visit = await self._visits.log_in(
-                visit, fields.get("user", ""), fields.get("password", ""), mechanism
+                visit,
+                Credentials(fields.get("user", ""), fields.get("password", ""), mechanism, host),
             )
         except (*EXPECTED, ValueError) as error:
             is_wrong = isinstance(error, AuthenticationFailed)
             document["sentence"] = WRONG_LOGIN if is_wrong else str(error)
-            return self.page("login.html", document, visit, UNAUTHORIZED)
+            status = error.status if isinstance(error, Refused) else UNAUTHORIZED
+            return with_retry(self.page("login.html", document, visit, status), error)
         answer = RedirectResponse(own_path(fields.get("next", "")), SEE_OTHER)
         set_cookie(answer, visit)
         return answer
@@ -270,57 +276,3 @@ def record_question_of(request: Request) -> Question:
     question = question_of(request)
     question.check_names(one.name for one in RECORD_PARAMETERS)
     return question
-
-
-async def going_on(
-    first: bytes, others: AsyncGenerator[bytes, None]
-) -> AsyncGenerator[bytes, None]:
-    """An answer whose first piece has been made to see whether there is one."""
-    async with aclosing(others):
-        yield first
-        async for piece in others:
-            yield piece
-
-
-def as_file(name: str) -> dict[str, str]:
-    """The headers of a download."""
-    disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
-    return {**NOT_STORED, "content-disposition": disposition}
-
-
-def own_path(text: str) -> str:
-    """A path of the console to go on to; the start for everything else, such as another site."""
-    is_own = text.startswith("/") and not text.startswith("//") and "\\" not in text
-    return text if is_own and text.isprintable() else "/"
-
-
-def set_cookie(answer: Response, visit: Visit) -> None:
-    """Send the visit's cookie, which no script and no other site gets."""
-    answer.set_cookie(COOKIE, visit.name, httponly=True, samesite="strict", path="/")
-
-
-def guarded(application: ASGIApp, hosts: frozenset[str]) -> ASGIApp:
-    """The application behind the check of the Host header, with the headers of every answer."""
-
-    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await application(scope, receive, send)
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        host = Headers(scope=scope).get("host", "")
-        if not is_own_host(host, hosts):
-            text = (
-                "This console does not answer under that name; to allow it, start the console "
-                "with --allow-host NAME.\n"
-            )
-            refusal = Response(text, MISDIRECTED, media_type="text/plain")
-            await refusal(scope, receive, send_with_headers)
-            return
-        await application(scope, receive, send_with_headers)
-
-    return guard

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from ottla.client.console.attempts import LoginAttempts
 from ottla.client.console.connections import ClusterAccess, ConsoleConnection
+from ottla.client.console.views.failures import TOO_MANY, Refused
+from ottla.protocol.named_tuples import NamedTuple
+from ottla.wire.errors import AuthenticationFailed, ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +18,11 @@ if TYPE_CHECKING:
 
 COOKIE = "ottla_console"
 VISITS_MAX = 200
+VISITS_OF_USER_MAX = 10
 IDLE_MS_MAX = 8 * 3_600_000.0
+VISIT_MS_MAX = 24 * 3_600_000.0
+# Each holds a connection until the broker has judged the password.
+LOGINS_AT_ONCE = 8
 CREDENTIALS = frozenset({"sasl.jaas.config", "sasl.password", "sasl.username"})
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 _PROTOCOL = "security.protocol"
@@ -24,14 +33,27 @@ _TOKEN_BYTES = 32
 class Visit:
     """One browser: ``user`` and ``connection`` are None until it has logged in."""
 
-    __slots__ = ("connection", "form_token", "last_ms", "name", "user")
+    __slots__ = ("begin_ms", "connection", "form_token", "last_ms", "name", "user")
 
-    def __init__(self, name: str, form_token: str, last_ms: float) -> None:
+    def __init__(self, name: str, form_token: str, begin_ms: float) -> None:
         self.name = name
         self.form_token = form_token
-        self.last_ms = last_ms
+        self.begin_ms = self.last_ms = begin_ms
         self.user: str | None = None
         self.connection: ConsoleConnection | None = None
+
+
+class Credentials(NamedTuple):
+    """What a visitor has typed into the log-in form, and the address that sent it."""
+
+    user: str
+    password: str
+    mechanism: str
+    host: str
+
+
+def _is_over(visit: Visit, now_ms: float) -> bool:
+    return now_ms - visit.last_ms > IDLE_MS_MAX or now_ms - visit.begin_ms > VISIT_MS_MAX
 
 
 def needs_login(properties: Mapping[str, str]) -> bool:
@@ -56,6 +78,8 @@ class Visits:
         self.must_log_in = must_log_in or needs_login(access.properties)
         self._own = None if self.must_log_in else ConsoleConnection(access)
         self._visits: dict[str, Visit] = {}
+        self._attempts = LoginAttempts()
+        self._logging_in = 0
 
     @property
     def environment(self) -> Environment:
@@ -73,13 +97,19 @@ class Visits:
         if visit is None:
             return None
         now_ms = self.environment.clock.now_ms()
-        if now_ms - visit.last_ms > IDLE_MS_MAX:
+        if _is_over(visit, now_ms):
             self.end(visit)
             return None
         visit.last_ms = now_ms
         # The order of the dict is that of use.
         self._visits[visit.name] = self._visits.pop(visit.name)
         return visit
+
+    def sweep(self) -> None:
+        """End the visits that are over, with their connections and passwords."""
+        now_ms = self.environment.clock.now_ms()
+        for visit in [one for one in self._visits.values() if _is_over(one, now_ms)]:
+            self.end(visit)
 
     def begin(self) -> Visit:
         """A new visit without a user. Ends the one that was idle longest if there are too many."""
@@ -102,10 +132,17 @@ class Visits:
             return visit.connection
         return self._own
 
-    async def log_in(self, visit: Visit, user: str, password: str, mechanism: str) -> Visit:
+    async def log_in(self, visit: Visit, credentials: Credentials) -> Visit:
         """Connect to the cluster as this user; the visit that takes the place of the old one.
 
-        Raises ClientError if the cluster refuses the user."""
+        Raises ClientError if the cluster refuses the user, Refused after too many attempts."""
+        user, password, mechanism, host = credentials
+        wait_ms = self._attempts.begin(user, host, self.environment.clock.now_ms())
+        if wait_ms > 0:
+            wait_s = math.ceil(wait_ms / 1000)
+            raise Refused(TOO_MANY, f"too many attempts: try again in {wait_s} s", wait_s)
+        if self._logging_in >= LOGINS_AT_ONCE:
+            raise Refused(TOO_MANY, "other visitors are logging in: try again in a second", 1)
         kept = {
             name: value
             for name, value in self._access.properties.items()
@@ -120,8 +157,23 @@ class Visits:
             "sasl.password": password,
         }
         connection = ConsoleConnection(self._access._replace(properties=settings))
-        # Raises before anything has changed.
-        await connection.admin()
+        self._logging_in += 1
+        try:
+            # Raises before anything has changed.
+            await connection.admin()
+        except AuthenticationFailed:
+            self._attempts.failed(user, host, self.environment.clock.now_ms())
+            raise
+        except ClientError:
+            # The cluster has not judged the password.
+            self._attempts.succeeded(user, host)
+            raise
+        finally:
+            self._logging_in -= 1
+        self._attempts.succeeded(user, host)
+        of_user = [one for one in self._visits.values() if one.user == user]
+        for oldest in of_user[: len(of_user) - VISITS_OF_USER_MAX + 1]:
+            self.end(oldest)
         # A new cookie, so that one that another site has planted gets no rights.
         self.end(visit)
         begun = self.begin()

@@ -34,11 +34,14 @@ MISSING = frozenset(
 
 
 class Refused(Exception):
-    """The console itself refuses a request; ``status`` is that of HTTP."""
+    """The console itself refuses a request.
 
-    def __init__(self, status: int, sentence: str) -> None:
+    ``status`` is that of HTTP; ``retry_after_s`` says when another attempt may succeed."""
+
+    def __init__(self, status: int, sentence: str, retry_after_s: int | None = None) -> None:
         super().__init__(sentence)
         self.status = status
+        self.retry_after_s = retry_after_s
 
 
 # What a page may fail with; every other error is a defect of the console.

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 import ottla
+from ottla.client.console.attempts import PAIR
 from ottla.client.console.connections import ClusterAccess, ConsoleConnection
 from ottla.client.console.streams import Tails
 from ottla.client.console.views.asked import Question
@@ -105,6 +106,18 @@ async def test_a_wrong_password_is_refused(browser: httpx.AsyncClient) -> None:
     assert "guessed" not in answer.text
     assert "The user, the password or the mechanism is wrong." in answer.text
     assert (await browser.get("/api/topics")).status_code == 401
+
+
+async def test_guessing_is_slowed_down(secured: ottla.Cluster) -> None:
+    """With the status and the header that programs understand; the right password waits, too."""
+    async with console_of(secured.bootstrap_servers, NEEDS_LOGIN) as browser:
+        statuses = [(await _log_in(browser, "guessed")).status_code for _ in range(PAIR.free)]
+        refused = await _log_in(browser, "open sesame")
+
+    assert statuses == [401] * PAIR.free
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"] == "1"
+    assert "too many attempts: try again in 1 s" in refused.text
 
 
 async def test_a_login_form_of_another_site_is_refused(browser: httpx.AsyncClient) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.client.console.connections import ClusterAccess
-from ottla.client.console.visits import IDLE_MS_MAX, VISITS_MAX, Visits, needs_login
+from ottla.client.console.connections import ClusterAccess, ConsoleConnection
+from ottla.client.console.visits import IDLE_MS_MAX, VISIT_MS_MAX, VISITS_MAX, Visits, needs_login
 from ottla.client.process.environment import Environment
 from ottla.wire.clock import RealClock
 from ottla.wire.real import RealNet, RealRandom
@@ -38,6 +38,34 @@ async def test_a_visit_ends_when_it_was_idle_for_long() -> None:
     assert visits.find(visit.name) is None
     clock.ms = 0
     assert visits.find(visit.name) is None
+
+
+async def test_a_visit_has_an_end_even_if_it_is_used() -> None:
+    """A page that is left open on a wall renews itself for ever; its password must not stay."""
+    clock = _StandingClock()
+    visits = _visits(clock)
+    visit = visits.begin()
+    while clock.ms < VISIT_MS_MAX:
+        assert visits.find(visit.name) is visit
+        clock.ms += IDLE_MS_MAX / 2
+    clock.ms += 1
+
+    assert visits.find(visit.name) is None
+
+
+async def test_a_visit_that_is_over_is_ended_without_a_request() -> None:
+    """Its connection and its password go, whether or not the visitor comes again."""
+    clock = _StandingClock()
+    visits = _visits(clock)
+    visit = visits.begin()
+    visit.connection = ConsoleConnection(ClusterAccess("127.0.0.1:1", {}, visits.environment))
+    visits.sweep()
+    assert not visit.connection.is_closed
+
+    clock.ms = IDLE_MS_MAX + 1
+    visits.sweep()
+
+    assert visit.connection.is_closed
 
 
 async def test_there_are_at_most_so_many_visits() -> None:
