@@ -27,7 +27,7 @@ from ottla.client.console.page_table import PAGES, RECORD_PARAMETERS
 from ottla.client.console.streams import Tails, download_lines
 from ottla.client.console.views.asked import BadRequest, Question, checked_name
 from ottla.client.console.views.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
-from ottla.client.console.visits import COOKIE, MECHANISMS, Credentials
+from ottla.client.console.visits import COOKIE, MECHANISMS, TypedLogin
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import AuthenticationFailed
 
@@ -228,7 +228,7 @@ class Console:
             host = "" if request.client is None else request.client.host
             visit = await self._visits.log_in(
                 visit,
-                Credentials(fields.get("user", ""), fields.get("password", ""), mechanism, host),
+                TypedLogin(fields.get("user", ""), fields.get("password", ""), mechanism, host),
             )
         except (*EXPECTED, ValueError) as error:
             is_wrong = isinstance(error, AuthenticationFailed)

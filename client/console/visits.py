@@ -43,7 +43,7 @@ class Visit:
         self.connection: ConsoleConnection | None = None
 
 
-class Credentials(NamedTuple):
+class TypedLogin(NamedTuple):
     """What a visitor has typed into the log-in form, and the address that sent it."""
 
     user: str
@@ -132,7 +132,7 @@ class Visits:
             return visit.connection
         return self._own
 
-    async def log_in(self, visit: Visit, credentials: Credentials) -> Visit:
+    async def log_in(self, visit: Visit, credentials: TypedLogin) -> Visit:
         """Connect to the cluster as this user; the visit that takes the place of the old one.
 
         Raises ClientError if the cluster refuses the user, Refused after too many attempts."""
