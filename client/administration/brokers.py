@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.client.administration.replica_ends import ask_replica_ends
 from ottla.client.records.arguments import INT32_MAX, whole
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
@@ -34,7 +35,7 @@ from ottla.wire.api import declare
 from ottla.wire.errors import ClientError, RequestRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from ottla.client.cluster.routing import Router
     from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsResult
@@ -170,6 +171,25 @@ class BrokerAdmin:
             return [directory_of(node_id, broker, found) for found in response.results]
 
         return await self._each(brokers, ask)
+
+    async def replica_ends(
+        self, replicas: Mapping[int, Collection[TopicPartition]]
+    ) -> dict[int, dict[TopicPartition, int] | ClientError]:
+        """Find out where the logs of replicas end, those of followers included.
+
+        Args:
+            replicas: The partitions to ask each broker for, by its id.
+
+        Returns:
+            For each broker the log end offsets, or the error. A replica that a broker does not
+            tell about is left out.
+        """
+        timeout_ms = int(self._router.cluster.config.request_timeout_ms)
+
+        async def ask(node_id: int, connection: Connection) -> dict[TopicPartition, int]:
+            return await ask_replica_ends(connection, replicas[node_id], timeout_ms)
+
+        return await self._each(replicas, ask)
 
     async def move_replicas(
         self, broker_id: int, directories: Mapping[TopicPartition, str]

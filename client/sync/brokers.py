@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.client.sync.face import Face
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from ottla.client.administration.brokers import BrokerAdmin as AsyncBrokerAdmin
     from ottla.client.administration.brokers import LogDirView, RegisteredBroker
@@ -64,6 +64,20 @@ class BrokerAdmin(Face):
             RequestRefused: A topic does not exist.
         """
         return self._run(self._inner.log_dirs(brokers, topics))
+
+    def replica_ends(
+        self, replicas: Mapping[int, Collection[TopicPartition]]
+    ) -> dict[int, dict[TopicPartition, int] | ClientError]:
+        """Find out where the logs of replicas end, those of followers included.
+
+        Args:
+            replicas: The partitions to ask each broker for, by its id.
+
+        Returns:
+            For each broker the log end offsets, or the error. A replica that a broker does not
+            tell about is left out.
+        """
+        return self._run(self._inner.replica_ends(replicas))
 
     def move_replicas(
         self, broker_id: int, directories: Mapping[TopicPartition, str]

@@ -35,6 +35,8 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+# Kafka's replica id of tools that look at replicas: each tells the end of its log, followers too.
+DEBUGGING_REPLICA = -2
 _READ_COMMITTED = 1
 _ISOLATION_LEVELS = (0, _READ_COMMITTED)
 _EPOCH_VERSION = 4
@@ -138,6 +140,11 @@ def _look_up(
     partition = services.partitions.find(topic, wanted.partition_index)
     if partition is None:
         return services.metadata.error_for_missing(topic, wanted.partition_index)
+    if request.replica_id == DEBUGGING_REPLICA and wanted.timestamp == LATEST:
+        if not partition.is_open:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer.offset = partition.log.log_end_offset
+        return ErrorCode.NONE
     error = partition.check_leader_epoch(wanted.current_leader_epoch)
     if error == ErrorCode.NONE:
         error = _check_timestamp(wanted.timestamp, context.api_version)
