@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.client.administration.replica_ends import ask_replica_ends
+from ottla.client.administration.replica_ends import READERS, ask_replica_ends
 from ottla.client.records.arguments import INT32_MAX, whole
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
@@ -173,21 +173,30 @@ class BrokerAdmin:
         return await self._each(brokers, ask)
 
     async def replica_ends(
-        self, replicas: Mapping[int, Collection[TopicPartition]]
+        self, replicas: Mapping[int, Collection[TopicPartition]], *, reader: str | None = None
     ) -> dict[int, dict[TopicPartition, int] | ClientError]:
         """Find out where the logs of replicas end, those of followers included.
 
+        Each broker is asked once, without repetitions.
+
         Args:
             replicas: The partitions to ask each broker for, by its id.
+            reader: None (default) for the ends of the logs; ``"uncommitted"`` for the high
+                watermarks and ``"committed"`` for the last stable offsets, which only leaders tell.
 
         Returns:
             For each broker the log end offsets, or the error. A replica that a broker does not
             tell about is left out.
+
+        Raises:
+            ValueError: There is no such reader.
         """
+        if reader not in READERS:
+            raise ValueError(f"reader is one of {', '.join(map(repr, READERS))}, not {reader!r}")
         timeout_ms = int(self._router.cluster.config.request_timeout_ms)
 
         async def ask(node_id: int, connection: Connection) -> dict[TopicPartition, int]:
-            return await ask_replica_ends(connection, replicas[node_id], timeout_ms)
+            return await ask_replica_ends(connection, replicas[node_id], reader, timeout_ms)
 
         return await self._each(replicas, ask)
 

@@ -1,51 +1,189 @@
-"""Reads the page that shows a topic alive: who leads, who follows, what has just happened."""
+"""Reads the pages that show partitions alive: who leads, who follows, what has just happened."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.client.console.views.history import HISTORY_MS, SeenPartition
-from ottla.client.fetching.positions import LATEST_TIMESTAMP
+from ottla.client.console.streams import event
+from ottla.client.console.views.alive_view import (
+    alive_document,
+    chosen,
+    read_choice,
+)
+from ottla.client.console.views.history import ClusterMoment
+from ottla.client.console.views.history_changes import SeenBrokers, SeenPartition
 from ottla.protocol.ids import TopicPartition
+from ottla.wire.clock import TimeLimit
+from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 
+    from ottla.client.admin import Admin
+    from ottla.client.cluster.metadata import PartitionView, TopicView
     from ottla.client.console.connections import ConsoleConnection
+    from ottla.client.console.recordings import Recording
+    from ottla.client.console.streams import Tails
+    from ottla.client.console.views.alive_view import AliveChoice
     from ottla.client.console.views.asked import Document, Question
 
-PARTITIONS_SHOWN = 24
+# The whole cluster; no topic has this name.
+ALL_TOPICS = ""
+PARTITIONS_MAX = 20_000
+# A broker that does not answer within this time is left out of a moment.
+ANSWER_MS_MAX = 2_500.0
+# Up to so many partitions all stable offsets are asked for; beyond that those that are looked at.
+STABLE_MAX = 500
+
+Parts = dict[TopicPartition, "PartitionView"]
 
 
 async def read_alive(connection: ConsoleConnection, question: Question) -> Document:
-    """A topic as it is, or as it was some seconds ago; the first look begins the recording."""
-    topic = question.path["topic"]
-    back_s = question.number("back", 0, 0, HISTORY_MS // 1000)
-
-    async def read() -> Mapping[int, SeenPartition]:
-        return await states_of(connection, topic)
-
-    recording = await connection.recordings.of(topic, read)
-    now_ms = connection.environment.clock.wall_ms()
-    return {"topic": topic, "back": back_s, **recording.history.document(now_ms, back_s)}
+    """Partitions as they are, or as they were some seconds ago; the first look begins the
+    recording."""
+    choice = read_choice(question)
+    topic = question.path.get("topic", ALL_TOPICS)
+    recording = await recording_of(connection, topic)
+    return await document_of(connection, recording, choice, topic)
 
 
-async def states_of(connection: ConsoleConnection, topic: str) -> dict[int, SeenPartition]:
-    """The first partitions of a topic, with their high watermarks."""
+async def recording_of(connection: ConsoleConnection, topic: str) -> Recording:
+    """The recording of a topic, or of all. Raises ClientError."""
+
+    async def read(watched: Collection[TopicPartition]) -> ClusterMoment:
+        return await moment_of(connection, topic, watched)
+
+    return await connection.recordings.of(topic, read)
+
+
+async def document_of(
+    connection: ConsoleConnection, recording: Recording, choice: AliveChoice, topic: str
+) -> Document:
+    """What a page shows. Its partitions are looked at more closely from now on."""
+    clock = connection.environment.clock
+    if not choice.back_s:
+        shown, _facts = chosen(recording.history.states_at(clock.wall_ms()), choice)
+        await recording.watch(shown)
+    document = alive_document(recording.history, choice, clock.wall_ms())
+    return {"topic": topic or None, **document}
+
+
+async def alive_events(
+    connection: ConsoleConnection,
+    question: Question,
+    tails: Tails,
+    render: Callable[[Document], str],
+) -> AsyncGenerator[bytes, None]:
+    """The page again whenever it has changed, as events, until the visitor leaves.
+
+    Each has the part of the page as HTML, and the sentence of the newest change."""
+    choice = read_choice(question)._replace(back_s=0)
+    topic = question.path.get("topic", ALL_TOPICS)
+    async with tails.place():
+        recording = await recording_of(connection, topic)
+        yield event("ready", {})
+        shown = ""
+        while not tails.is_ending() and not connection.is_closed and not recording.is_stopped:
+            try:
+                document = await document_of(connection, recording, choice, topic)
+            except ClientError as error:
+                yield event("failure", {"error": str(error)})
+                return
+            html = render(document)
+            if html != shown:
+                shown = html
+                change = recording.history.last_change
+                news = None if change is None else change._asdict()
+                yield event("alive", {"html": html, "news": news})
+            else:
+                # Tells the server when the visitor has left.
+                yield b": nothing has changed\n\n"
+            await recording.moved()
+
+
+async def moment_of(
+    connection: ConsoleConnection, topic: str, watched: Collection[TopicPartition]
+) -> ClusterMoment:
+    """All partitions of a topic, or of all topics, with their offsets. Raises ClientError."""
     admin = await connection.admin()
-    view = await admin.describe_topic(topic)
-    numbers = sorted(view.partitions)[:PARTITIONS_SHOWN]
-    ends = await admin.list_offsets(
-        {TopicPartition(topic, number): LATEST_TIMESTAMP for number in numbers}
+    if topic == ALL_TOPICS:
+        views = await connection.topics(fresh=True)
+    else:
+        views = [await admin.describe_topic(topic)]
+    cluster = await admin.describe_cluster()
+    parts = _parts(views)
+    seen = [where for where in watched if where in parts]
+    by_leader = _by_broker((part.leader_id, where) for where, part in parts.items())
+    if len(parts) <= STABLE_MAX:
+        stable_of = by_leader
+    else:
+        stable_of = _by_broker((parts[where].leader_id, where) for where in seen)
+    by_replica = _by_broker((one, where) for where in seen for one in parts[where].replicas)
+    marks, stable, ends = await asyncio.gather(
+        _ends(connection, admin, by_leader, "uncommitted"),
+        _ends(connection, admin, stable_of, "committed"),
+        _ends(connection, admin, by_replica, None),
     )
     states = {}
-    for number in numbers:
-        part, end = view.partitions[number], ends[TopicPartition(topic, number)]
-        states[number] = SeenPartition(
+    for where, part in parts.items():
+        log_ends: tuple[int | None, ...] = ()
+        if where in seen:
+            log_ends = tuple(ends.get((one, where)) for one in part.replicas)
+        states[where] = SeenPartition(
             part.leader_id,
             part.leader_epoch,
             part.replicas,
             part.isr,
-            None if isinstance(end, Exception) else end.offset,
+            marks.get((part.leader_id, where)),
+            stable.get((part.leader_id, where)),
+            log_ends,
         )
-    return states
+    brokers = frozenset(one.node_id for one in cluster.brokers)
+    return ClusterMoment(states, SeenBrokers(brokers, cluster.controller_id))
+
+
+def _parts(views: Iterable[TopicView]) -> Parts:
+    parts: Parts = {}
+    for view in views:
+        for number, part in view.partitions.items():
+            if len(parts) >= PARTITIONS_MAX:
+                return parts
+            parts[TopicPartition(view.name, number)] = part
+    return parts
+
+
+def _by_broker(
+    pairs: Iterable[tuple[int, TopicPartition]],
+) -> dict[int, list[TopicPartition]]:
+    found: dict[int, list[TopicPartition]] = {}
+    for broker, where in pairs:
+        if broker >= 0:
+            found.setdefault(broker, []).append(where)
+    return found
+
+
+async def _ends(
+    connection: ConsoleConnection,
+    admin: Admin,
+    wanted: dict[int, list[TopicPartition]],
+    reader: str | None,
+) -> dict[tuple[int, TopicPartition], int]:
+    """Offsets by broker and partition. Each broker is asked once and has a time of its own, so that
+    one that does not answer keeps no picture waiting: that is when a picture is needed."""
+
+    async def ask(broker: int) -> dict[TopicPartition, int]:
+        try:
+            async with TimeLimit(connection.environment.clock, ANSWER_MS_MAX):
+                found = await admin.brokers.replica_ends({broker: wanted[broker]}, reader=reader)
+        except TimeoutError:
+            return {}
+        answer = found[broker]
+        return {} if isinstance(answer, ClientError) else answer
+
+    answers = await asyncio.gather(*map(ask, wanted))
+    return {
+        (broker, where): offset
+        for broker, found in zip(wanted, answers, strict=True)
+        for where, offset in found.items()
+    }

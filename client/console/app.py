@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ottla.client.console.alive import alive_events
 from ottla.client.console.answers import (
     as_file,
     going_on,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from ottla.client.console.connections import ConsoleConnection
     from ottla.client.console.page_table import PageSpec
+    from ottla.client.console.views.asked import Document
     from ottla.client.console.visits import Visit, Visits
 
     Endpoint = Callable[[Request], Awaitable[Response]]
@@ -80,6 +82,8 @@ class Console:
         routes.append(Route("/api/openapi.json", self._openapi))
         routes += [Route(f"/static/{name}", self._static(name)) for name in STATIC]
         routes.append(Route("/topics/{topic}/tail", self._tail))
+        routes.append(Route("/topics/{topic}/alive/events", self._alive))
+        routes.append(Route("/alive/events", self._alive))
         routes.append(Route("/topics/{topic}/messages.jsonl", self._download))
         routes.append(Route("/topics/{topic}/content", self._content))
         for spec in PAGES:
@@ -141,6 +145,22 @@ class Console:
         try:
             question = record_question_of(request)
             events = self._tails.events(self.connection_of(request), question)
+            first = await anext(events)
+        except EXPECTED as error:
+            return self._pages.failure(error, self.visit_of(request), as_json=True)
+        return StreamingResponse(
+            going_on(first, events), headers=NOT_STORED, media_type="text/event-stream"
+        )
+
+    async def _alive(self, request: Request) -> Response:
+        """The page ``Alive`` whenever it has changed, as server-sent events."""
+
+        def render(document: Document) -> str:
+            return self._pages.part("alive_part.html", document)
+
+        try:
+            question = question_of(request)
+            events = alive_events(self.connection_of(request), question, self._tails, render)
             first = await anext(events)
         except EXPECTED as error:
             return self._pages.failure(error, self.visit_of(request), as_json=True)

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.admin import Admin
-from ottla.client.console.recordings import Recordings
+from ottla.client.console.recordings import RecordingPlaces, Recordings
 from ottla.client.consumer import Consumer
 from ottla.client.producer import Producer
 from ottla.client.settings.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
@@ -35,12 +35,14 @@ PARTITION_BYTES_MAX = 1024 * 1024
 class ClusterAccess(NamedTuple):
     """The addresses of a cluster, the settings of clients by Kafka's names, and the world.
 
-    ``decode`` turns keys and values of a schema registry into JSON; None shows them as they are."""
+    ``decode`` turns keys and values of a schema registry into JSON; None shows them as they are.
+    ``places`` limits the recordings of all visitors together."""
 
     bootstrap: str
     properties: Mapping[str, str]
     environment: Environment
     decode: Decode | None = None
+    places: RecordingPlaces | None = None
 
     def configured(self, config: Config) -> Config:
         """Apply the settings. Raises ValueError for one that is invalid."""
@@ -56,7 +58,7 @@ class ConsoleConnection:
         self._starting = asyncio.Lock()
         self._topics: list[TopicView] = []
         self._topics_ms: float | None = None
-        self.recordings = Recordings(access.environment.clock)
+        self.recordings = Recordings(access.environment.clock, access.places or RecordingPlaces())
         # Set when the visitor has logged out: what still goes on must end, and connect no more.
         self.is_closed = False
 

@@ -11,6 +11,7 @@ from jinja2 import Environment as Templates
 from jinja2 import FileSystemLoader, StrictUndefined
 from starlette.responses import Response
 
+from ottla.client.console.views.alive_view import pictures_of
 from ottla.client.console.views.failures import sentence_of, status_of
 from ottla.client.console.views.wording import count_text, duration_text, size_text, time_text
 from ottla.protocol.named_tuples import NamedTuple
@@ -71,6 +72,7 @@ def make_templates() -> Templates:
         "quoted": quoted,
     }
     templates.globals["query_of"] = query_of
+    templates.globals["pictures_of"] = pictures_of
     return templates
 
 
@@ -93,6 +95,10 @@ class PageMaker:
         }
         text = self._templates.get_template(template).render(shown)
         return Response(encoded(text), status, dict(NOT_STORED), HTML)
+
+    def part(self, template: str, document: Document) -> str:
+        """A part of a page, as HTML."""
+        return self._templates.get_template(template).render({"shown": document})
 
     def json(self, document: Document, status: int = 200) -> Response:
         """A document as JSON."""

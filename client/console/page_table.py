@@ -61,6 +61,14 @@ PLACE = (
     Parameter("limit", "integer", "how many records: 50 by default, at most 500"),
 )
 FORMAT = Parameter("format", "string", "auto (default), text, json or hex")
+ALIVE = (
+    Parameter("back", "integer", "how many seconds ago; 0 (default) is now"),
+    Parameter("search", "string", "words that TOPIC-PARTITION must contain, in any case"),
+    Parameter("order", "string", "worst (default): those with troubles first; or name"),
+    Parameter("troubled", "boolean", "whether to leave out partitions without troubles"),
+    Parameter("page", "integer", "the number of the page, from 1 (default)"),
+    Parameter("rows", "integer", "how many partitions a page has: 12 by default, at most 100"),
+)
 RECORD_PARAMETERS = (*PLACE, *SELECTION, FORMAT)
 PAGES = (
     PageSpec(
@@ -113,7 +121,14 @@ PAGES = (
         "alive.html",
         read_alive,
         "A topic as it is, or was within the last hour: leaders, followers, and what changed",
-        (Parameter("back", "integer", "how many seconds ago; 0 (default) is now"),),
+        ALIVE,
+    ),
+    PageSpec(
+        "/alive",
+        "alive.html",
+        read_alive,
+        "All partitions as they are, or were within the last hour, those with troubles first",
+        ALIVE,
     ),
     PageSpec("/groups", "groups.html", read_groups, "One page of the groups with lags", LIST),
     PageSpec(

@@ -1,4 +1,4 @@
-"""Records what happens to topics while visitors look at them, and for an hour after that."""
+"""Records what happens to partitions while visitors look at them, and for an hour after that."""
 
 from __future__ import annotations
 
@@ -9,25 +9,37 @@ from ottla.client.console.views.history import HISTORY_MS, STEP_MS, History
 from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable
 
-    from ottla.client.console.views.history import SeenPartition
+    from ottla.client.console.views.history import ClusterMoment
+    from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Clock
 
-    ReadStates = Callable[[], Awaitable[Mapping[int, SeenPartition]]]
+    ReadMoment = Callable[[Collection[TopicPartition]], Awaitable[ClusterMoment]]
 
+# Of one visitor, and of all together: each holds up to about 20 MB.
 RECORDINGS_MAX = 4
+ALL_RECORDINGS_MAX = 12
+# The logs of these are looked at on all replicas.
+WATCHED_MAX = 200
+# So long after the last look of a visitor, a recording asks less often.
+LOOK_MS = 30_000.0
+QUIET_STEP_MS = 10_000.0
+PARTITION_STEP_MS = 1.0
 
 
 class Recording:
-    """The history of one topic, and the task that adds to it."""
+    """The history of some partitions, and the task that adds to it."""
 
-    def __init__(self, clock: Clock, read: ReadStates) -> None:
+    def __init__(self, clock: Clock, read: ReadMoment) -> None:
         self.history = History()
         self.last_ms = clock.now_ms()
+        self.is_stopped = False
         self._clock = clock
         self._read = read
         self._task: asyncio.Task[None] | None = None
+        self._watched: dict[TopicPartition, float] = {}
+        self._moved = asyncio.Event()
 
     async def start(self) -> None:
         """Take the first moment and go on in the background. Raises ClientError."""
@@ -39,13 +51,43 @@ class Recording:
         """Whether it still adds moments."""
         return self._task is not None and not self._task.done()
 
+    async def watch(self, partitions: Iterable[TopicPartition]) -> None:
+        """Look at all replicas of these for the next while. Raises ClientError."""
+        now_ms = self._clock.now_ms()
+        self.last_ms = now_ms
+        is_new = False
+        for where in partitions:
+            is_new |= self._watched.pop(where, None) is None
+            self._watched[where] = now_ms
+        while len(self._watched) > WATCHED_MAX:
+            del self._watched[next(iter(self._watched))]
+        if is_new:
+            await self._take()
+
+    async def moved(self) -> None:
+        """Wait for the next moment, or for the end of the recording."""
+        await self._moved.wait()
+
     async def _take(self) -> None:
-        states = await self._read()
-        self.history.add(self._clock.wall_ms(), states)
+        since_ms = self._clock.now_ms() - LOOK_MS
+        self._watched = {one: at for one, at in self._watched.items() if at >= since_ms}
+        moment = await self._read(list(self._watched))
+        self.history.add(self._clock.wall_ms(), moment)
+        self._tell()
+
+    def _tell(self) -> None:
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    def step_ms(self) -> float:
+        """How long to wait for the next moment: many partitions are asked for less often."""
+        is_seen = self._clock.now_ms() - self.last_ms <= LOOK_MS
+        count = self.history.partitions
+        return max(STEP_MS if is_seen else QUIET_STEP_MS, count * PARTITION_STEP_MS)
 
     async def _go_on(self) -> None:
         while self._clock.now_ms() - self.last_ms <= HISTORY_MS:
-            await self._clock.sleep(STEP_MS)
+            await self._clock.sleep(self.step_ms())
             try:
                 await self._take()
             except ClientError:
@@ -54,30 +96,52 @@ class Recording:
 
     def stop(self) -> None:
         """End the task."""
+        self.is_stopped = True
         if self._task is not None:
             self._task.cancel()
+        self._tell()
+
+
+class RecordingPlaces:
+    """The recordings of all visitors; the one that was longest unused goes first."""
+
+    def __init__(self) -> None:
+        self._held: dict[Recording, None] = {}
+
+    def take(self, recording: Recording) -> None:
+        """Hold a place for a recording that is used now."""
+        self._held.pop(recording, None)
+        for ended in [one for one in self._held if one.is_stopped or not one.is_running]:
+            del self._held[ended]
+        while len(self._held) >= ALL_RECORDINGS_MAX:
+            oldest = next(iter(self._held))
+            del self._held[oldest]
+            oldest.stop()
+        self._held[recording] = None
 
 
 class Recordings:
-    """The recordings of one connection, by topic; the one that was longest unused goes first."""
+    """The recordings of one connection, by name; the one that was longest unused goes first."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, places: RecordingPlaces) -> None:
         self._clock = clock
+        self._places = places
         self._found: dict[str, Recording] = {}
 
-    async def of(self, topic: str, read: ReadStates) -> Recording:
-        """The recording of a topic, which begins now if there is none. Raises ClientError."""
-        recording = self._found.pop(topic, None)
+    async def of(self, name: str, read: ReadMoment) -> Recording:
+        """The recording of that name, which begins now if there is none. Raises ClientError."""
+        recording = self._found.pop(name, None)
         if recording is None or not recording.is_running:
             recording = Recording(self._clock, read)
             await recording.start()
         recording.last_ms = self._clock.now_ms()
-        other = self._found.pop(topic, None)
-        if other is not None:
+        other = self._found.pop(name, None)
+        if other is not None and other is not recording:
             other.stop()
         while len(self._found) >= RECORDINGS_MAX:
             self._found.pop(next(iter(self._found))).stop()
-        self._found[topic] = recording
+        self._found[name] = recording
+        self._places.take(recording)
         return recording
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.console.attempts import LoginAttempts
 from ottla.client.console.connections import ClusterAccess, ConsoleConnection
+from ottla.client.console.recordings import RecordingPlaces
 from ottla.client.console.views.failures import TOO_MANY, Refused
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import AuthenticationFailed, ClientError
@@ -74,7 +75,8 @@ class Visits:
     """
 
     def __init__(self, access: ClusterAccess, *, must_log_in: bool) -> None:
-        self._access = access
+        self._access = access._replace(places=RecordingPlaces())
+        access = self._access
         self.must_log_in = must_log_in or needs_login(access.properties)
         self._own = None if self.must_log_in else ConsoleConnection(access)
         self._visits: dict[str, Visit] = {}

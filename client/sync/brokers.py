@@ -66,18 +66,25 @@ class BrokerAdmin(Face):
         return self._run(self._inner.log_dirs(brokers, topics))
 
     def replica_ends(
-        self, replicas: Mapping[int, Collection[TopicPartition]]
+        self, replicas: Mapping[int, Collection[TopicPartition]], *, reader: str | None = None
     ) -> dict[int, dict[TopicPartition, int] | ClientError]:
         """Find out where the logs of replicas end, those of followers included.
 
+        Each broker is asked once, without repetitions.
+
         Args:
             replicas: The partitions to ask each broker for, by its id.
+            reader: None (default) for the ends of the logs; ``"uncommitted"`` for the high
+                watermarks and ``"committed"`` for the last stable offsets, which only leaders tell.
 
         Returns:
             For each broker the log end offsets, or the error. A replica that a broker does not
             tell about is left out.
+
+        Raises:
+            ValueError: There is no such reader.
         """
-        return self._run(self._inner.replica_ends(replicas))
+        return self._run(self._inner.replica_ends(replicas, reader=reader))
 
     def move_replicas(
         self, broker_id: int, directories: Mapping[TopicPartition, str]

@@ -77,18 +77,80 @@
 
 (function alive() {
   const part = document.getElementById("alive");
-  if (!part || part.dataset.back !== "0") return;
-  // The page of the server, escaped there, again and again; scripts in it would not run.
-  const renew = async () => {
-    if (!document.hidden) {
-      try {
-        const answer = await fetch(location.pathname);
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        const fresh = page.getElementById("alive");
-        if (answer.ok && fresh) document.getElementById("alive").replaceWith(fresh);
-      } catch { /* The console does not answer now: the next attempt may. */ }
+  if (!part) return;
+  const form = document.getElementById("alive-form");
+  const news = document.getElementById("news");
+  const back = document.getElementById("back");
+  let source = null, told = null, asked = null;
+  // The part of the page as the server writes it, escaped there; scripts in it would not run. What
+  // is the same stays, so that bars move and a reader keeps the place.
+  const sync = (old, fresh) => {
+    if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) {
+      old.replaceWith(document.importNode(fresh, true));
+      return;
     }
-    setTimeout(renew, 2000);
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
+      return;
+    }
+    for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+    for (const { name, value } of fresh.attributes) {
+      if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    }
+    const olds = [...old.childNodes], freshes = [...fresh.childNodes];
+    freshes.forEach((one, index) => {
+      if (index < olds.length) sync(olds[index], one);
+      else old.append(document.importNode(one, true));
+    });
+    olds.slice(freshes.length).forEach((one) => one.remove());
   };
-  setTimeout(renew, 2000);
+  const show = (html) => {
+    const fresh = new DOMParser().parseFromString("<div>" + html + "</div>", "text/html").body.firstChild;
+    const wrapper = part.cloneNode(false);
+    wrapper.append(...fresh.childNodes);
+    sync(part, wrapper);
+  };
+  const say = (change) => {
+    const text = change.topic === null ? change.sentence
+      : change.topic + "-" + change.partition + ": " + change.sentence;
+    if (told !== null && told !== change.at_ms + text) news.textContent = text;
+    told = change.at_ms + text;
+  };
+  const query = () => new URLSearchParams(new FormData(form));
+  const leave = () => { if (source) source.close(); source = null; };
+  const follow = () => {
+    leave();
+    if (document.hidden || Number(back.value) !== 0) return;
+    source = new EventSource(part.dataset.events + "?" + query());
+    source.addEventListener("alive", (sent) => {
+      const found = JSON.parse(sent.data);
+      show(found.html);
+      if (found.news) say(found.news); else told = "";
+      part.dataset.live = "1";
+    });
+    source.addEventListener("failure", (sent) => { news.textContent = JSON.parse(sent.data).error; });
+  };
+  const look = async () => {
+    const wanted = asked = query().toString();
+    try {
+      const answer = await fetch(form.action + "?" + wanted);
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = page.getElementById("alive");
+      if (answer.ok && fresh && wanted === asked) show(fresh.innerHTML);
+    } catch { /* The console does not answer now: the next attempt may. */ }
+  };
+  const name = () => {
+    const minutes = Math.floor(back.value / 60), seconds = back.value % 60;
+    back.setAttribute("aria-valuetext", Number(back.value) === 0 ? "now" : minutes + " min " + seconds + " s ago");
+  };
+  let timer = 0;
+  back.addEventListener("input", () => {
+    name();
+    clearTimeout(timer);
+    timer = setTimeout(() => { follow(); if (!source) look(); }, 150);
+  });
+  document.addEventListener("visibilitychange", follow);
+  addEventListener("pagehide", leave);
+  name();
+  follow();
 })();

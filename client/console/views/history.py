@@ -1,4 +1,8 @@
-"""The last hour of a topic: leaders, in-sync replicas and ends, and what has changed. Pure."""
+"""The last hour of partitions: leaders, in-sync replicas and ends, and what has changed. Pure.
+
+A partition has an entry for each change, so partitions at rest cost nothing. Where many partitions
+change all the time, entries in which only offsets differ are kept less often.
+"""
 
 from __future__ import annotations
 
@@ -6,136 +10,180 @@ from bisect import bisect_right
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ottla.client.console.views.history_changes import broker_changes, partition_changes
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ottla.client.console.views.asked import Document
+    from ottla.client.console.views.history_changes import SeenBrokers, SeenPartition
+    from ottla.protocol.ids import TopicPartition
 
 HISTORY_MS = 3_600_000
 STEP_MS = 2_000
 MOMENTS_MAX = HISTORY_MS // STEP_MS
+# Entries of all partitions together: about 20 MB.
+ENTRIES_MAX = 40_000
 CHANGES_MAX = 1_000
 CHANGES_SHOWN = 50
 # Records in a second are those of so long before.
 RATE_MS = 10_000
-
-
-class SeenPartition(NamedTuple):
-    """One partition at some moment; ``leader`` is -1 for none, ``end`` None if it is unknown."""
-
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    end: int | None
-
-
-class TopicMoment(NamedTuple):
-    """All partitions at one time of the wall clock."""
-
-    at_ms: int
-    states: Mapping[int, SeenPartition]
+_TRIM = 64
 
 
 class TopicChange(NamedTuple):
-    """What happened to a partition, as a sentence."""
+    """What happened, as a sentence; ``topic`` and ``partition`` are None for the cluster."""
 
     at_ms: int
-    partition: int
+    topic: str | None
+    partition: int | None
     sentence: str
 
 
-def _listed(brokers: set[int]) -> str:
-    return ", ".join(map(str, sorted(brokers)))
+class ClusterMoment(NamedTuple):
+    """All recorded partitions and the brokers at one time."""
+
+    states: Mapping[TopicPartition, SeenPartition]
+    brokers: SeenBrokers
 
 
-def changes_of(old: SeenPartition, new: SeenPartition) -> list[str]:
-    """What happened between two states, as sentences."""
-    found = []
-    if new.leader != old.leader and new.leader < 0:
-        found.append("the partition has no leader")
-    elif (new.leader, new.leader_epoch) != (old.leader, old.leader_epoch):
-        found.append(f"broker {new.leader} leads in epoch {new.leader_epoch}")
-    if gone := set(old.isr) - set(new.isr):
-        found.append(f"left the ISR: {_listed(gone)}")
-    if joined := set(new.isr) - set(old.isr):
-        found.append(f"joined the ISR: {_listed(joined)}")
-    if new.replicas != old.replicas:
-        found.append(f"the replicas are {', '.join(map(str, new.replicas))}")
-    if old.end is not None and new.end is not None and new.end < old.end:
-        found.append(f"the end went back from {old.end} to {new.end}")
-    return found
+class StateTimeline:
+    """The states of one partition, each with the time from which on it was seen."""
+
+    __slots__ = ("_at_ms", "_states")
+
+    def __init__(self) -> None:
+        self._at_ms: list[int] = []
+        self._states: list[SeenPartition] = []
+
+    def __len__(self) -> int:
+        return len(self._at_ms)
+
+    @property
+    def last(self) -> SeenPartition | None:
+        """The newest state."""
+        return self._states[-1] if self._states else None
+
+    def add(self, at_ms: int, state: SeenPartition, keep_ms: float) -> None:
+        """Keep a state, unless it is that of before. One in which only offsets differ takes the
+        place of the last one until ``keep_ms`` have passed since the one before that."""
+        last = self.last
+        if last == state:
+            return
+        is_soon = len(self._at_ms) > 1 and at_ms - self._at_ms[-2] < keep_ms
+        if last is not None and is_soon and last.roles == state.roles == self._states[-2].roles:
+            self._at_ms[-1] = at_ms
+            self._states[-1] = state
+        else:
+            self._at_ms.append(at_ms)
+            self._states.append(state)
+
+    def forget(self, before_ms: int) -> None:
+        """Drop entries that say nothing about the time since then; a few may stay."""
+        left = bisect_right(self._at_ms, before_ms) - 1
+        if left >= _TRIM:
+            self.drop(left)
+
+    def drop(self, count: int) -> None:
+        """Drop the oldest entries, except for the last one."""
+        count = min(count, len(self._at_ms) - 1)
+        del self._at_ms[:count]
+        del self._states[:count]
+
+    def at(self, at_ms: int) -> tuple[int, SeenPartition] | None:
+        """The entry that holds at that time; None before the first one."""
+        index = bisect_right(self._at_ms, at_ms) - 1
+        return (self._at_ms[index], self._states[index]) if index >= 0 else None
 
 
 class History:
-    """Moments of one topic, at most an hour; what is older is dropped."""
+    """Moments of some partitions, at most an hour; what is older is dropped."""
 
-    def __init__(self) -> None:
-        self._moments: deque[TopicMoment] = deque(maxlen=MOMENTS_MAX)
+    def __init__(self, entries_max: int = ENTRIES_MAX) -> None:
+        self._entries_max = entries_max
+        self._moments: deque[int] = deque(maxlen=MOMENTS_MAX)
         self._changes: deque[TopicChange] = deque(maxlen=CHANGES_MAX)
+        self._timelines: dict[TopicPartition, StateTimeline] = {}
+        self._brokers: SeenBrokers | None = None
+        self.keep_ms = 0.0
 
-    def add(self, at_ms: int, states: Mapping[int, SeenPartition]) -> None:
+    @property
+    def entries(self) -> int:
+        """How many states are kept."""
+        return sum(map(len, self._timelines.values()))
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions are recorded."""
+        return len(self._timelines)
+
+    @property
+    def first_ms(self) -> int | None:
+        """When the recording began, or an hour before the last moment."""
+        return self._moments[0] if self._moments else None
+
+    @property
+    def last_change(self) -> TopicChange | None:
+        """The newest change."""
+        return self._changes[-1] if self._changes else None
+
+    def add(self, at_ms: int, moment: ClusterMoment) -> None:
         """Keep a moment. One that is not later than the last one is left out: the clock jumped."""
-        last = self._moments[-1] if self._moments else None
-        if last is not None and at_ms <= last.at_ms:
+        if self._moments and at_ms <= self._moments[-1]:
             return
-        kept = dict(states)
-        for partition, new in states.items():
-            old = None if last is None else last.states.get(partition)
-            if old is None:
-                continue
-            if old == new:
-                # One object for all moments between two changes.
-                kept[partition] = old
-            for sentence in changes_of(old, new):
-                self._changes.append(TopicChange(at_ms, partition, sentence))
-        self._moments.append(TopicMoment(at_ms, kept))
-        while self._moments[0].at_ms < at_ms - HISTORY_MS:
-            self._moments.popleft()
-        while self._changes and self._changes[0].at_ms < at_ms - HISTORY_MS:
-            self._changes.popleft()
+        if self._brokers is not None:
+            for sentence in broker_changes(self._brokers, moment.brokers):
+                self._changes.append(TopicChange(at_ms, None, None, sentence))
+        self._brokers = moment.brokers
+        self.keep_ms = HISTORY_MS * len(moment.states) / self._entries_max
+        for where, new in moment.states.items():
+            timeline = self._timelines.setdefault(where, StateTimeline())
+            old = timeline.last
+            timeline.add(at_ms, new, self.keep_ms)
+            for sentence in () if old is None else partition_changes(old, new):
+                self._changes.append(TopicChange(at_ms, *where, sentence))
+        for gone in self._timelines.keys() - moment.states.keys():
+            del self._timelines[gone]
+        self._moments.append(at_ms)
+        self._forget(at_ms - HISTORY_MS)
 
-    def at(self, at_ms: int) -> TopicMoment | None:
-        """The last moment not after that time; the first one if there is none before."""
+    def _forget(self, before_ms: int) -> None:
+        while self._moments[0] < before_ms:
+            self._moments.popleft()
+        while self._changes and self._changes[0].at_ms < before_ms:
+            self._changes.popleft()
+        for timeline in self._timelines.values():
+            timeline.forget(before_ms)
+        if self.entries > 2 * self._entries_max:
+            # Roles change all the time: the older half goes.
+            for timeline in self._timelines.values():
+                timeline.drop(len(timeline) // 2)
+
+    def moment_at(self, at_ms: int) -> int | None:
+        """The time of the last moment not after that time; the first one if there is none before;
+        None without any."""
         moments = list(self._moments)
         if not moments:
             return None
-        index = bisect_right(moments, at_ms, key=lambda one: one.at_ms)
-        return moments[max(0, index - 1)]
+        return moments[max(0, bisect_right(moments, at_ms) - 1)]
 
-    def document(self, now_ms: int, back_s: int) -> Document:
-        """What the page shows: the moment so many seconds ago, and the changes until then."""
-        moment = self.at(now_ms - back_s * 1000)
-        if moment is None:
-            return {"at": None, "first": None, "brokers": [], "partitions": [], "changes": []}
-        brokers = {broker for one in moment.states.values() for broker in one.replicas}
-        before = self.at(moment.at_ms - RATE_MS)
-        changes = [one for one in self._changes if one.at_ms <= moment.at_ms]
-        return {
-            "at": moment.at_ms,
-            "first": self._moments[0].at_ms,
-            "brokers": sorted(brokers),
-            "partitions": [
-                {
-                    "partition": partition,
-                    **state._asdict(),
-                    "replicas": list(state.replicas),
-                    "isr": list(state.isr),
-                    "per_second": _rate(partition, before, moment),
-                }
-                for partition, state in sorted(moment.states.items())
-            ],
-            "changes": [one._asdict() for one in reversed(changes[-CHANGES_SHOWN:])],
-        }
+    def states_at(self, at_ms: int) -> dict[TopicPartition, SeenPartition]:
+        """The states of all partitions at that time."""
+        found = {where: timeline.at(at_ms) for where, timeline in self._timelines.items()}
+        return {where: entry[1] for where, entry in found.items() if entry is not None}
 
+    def rate_at(self, where: TopicPartition, at_ms: int) -> float | None:
+        """Records in a second before that time; None if that is unknown."""
+        timeline = self._timelines[where]
+        new, old = timeline.at(at_ms), timeline.at(at_ms - RATE_MS)
+        if new is None or old is None or new[1].end is None or old[1].end is None:
+            return None
+        since_ms = max(old[0], at_ms - RATE_MS) if self.keep_ms <= RATE_MS else old[0]
+        elapsed_ms = max(1, (at_ms if self.keep_ms <= RATE_MS else new[0]) - since_ms)
+        return round(max(0, new[1].end - old[1].end) * 1000 / elapsed_ms, 1)
 
-def _rate(partition: int, before: TopicMoment | None, now: TopicMoment) -> float | None:
-    """Records in a second between two moments; None if that is unknown."""
-    if before is None or before.at_ms >= now.at_ms or partition not in before.states:
-        return None
-    old, new = before.states[partition].end, now.states[partition].end
-    if old is None or new is None:
-        return None
-    return round(max(0, new - old) * 1000 / (now.at_ms - before.at_ms), 1)
+    def changes_until(self, at_ms: int) -> list[Document]:
+        """The last changes until then, the latest first."""
+        found = [one for one in self._changes if one.at_ms <= at_ms]
+        return [one._asdict() for one in reversed(found[-CHANGES_SHOWN:])]

@@ -5,8 +5,6 @@ Screenshots are kept in ``build/console``.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +12,8 @@ import pytest
 import ottla
 from ottla.sync import Admin, Producer
 from tests.client.console.test_pages import HOSTILE
+from tests.interop.console.consoles import PICTURES, console_process
 from tests.interop.console.webdriver import chromium, is_installed
-from tests.tidy.tree import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +24,6 @@ pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(not is_installed(), reason="needs chromium and chromium-driver"),
 ]
-PICTURES = ROOT / "build" / "console"
-READY = "ottla: console at "
 TAB = "\ue004"
 ATTACK = b'<img src=x onerror="window.attacked=1"><script>window.attacked=1</script>'
 
@@ -52,15 +48,8 @@ def brokers() -> Iterator[ottla.Cluster]:
 @pytest.fixture(scope="module")
 def address(brokers: ottla.Cluster) -> Iterator[str]:
     """A console of the cluster, as a process."""
-    command = ("console", "-b", brokers.bootstrap_servers, "--port", "0", "--allow-changes")
-    with subprocess.Popen(
-        [sys.executable, "-m", "ottla", *command], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith(READY)
-        yield line.removeprefix(READY).strip().rstrip("/")
-        process.terminate()
+    with console_process(brokers.bootstrap_servers, "--allow-changes") as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +67,7 @@ PAGES = {
     "records": "/topics/orders/messages",
     "record": "/topics/orders/record?partition=0&offset=0",
     "alive": "/topics/orders/alive",
+    "cluster-alive": "/alive",
     "groups": "/groups",
     "transactions": "/transactions",
     "moves": "/moves",
