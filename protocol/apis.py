@@ -82,6 +82,9 @@ class ApiKey(IntEnum):
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
@@ -168,6 +171,9 @@ API: Mapping[int, ApiSpec] = MappingProxyType(
             ApiSpec(ApiKey.LIST_TRANSACTIONS, 0, 2, 0),
             ApiSpec(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0),
             ApiSpec(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, 0),
+            ApiSpec(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, 0),
+            ApiSpec(ApiKey.PUSH_TELEMETRY, 0, 0, 0),
+            ApiSpec(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),
             ApiSpec(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
         )
     }

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+# What a resource with settings is, by Kafka's numbers.
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+LOGGER_RESOURCE = 8
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
+
 
 class ConfigSource(IntEnum):
     """Where a value comes from; Kafka's numbers."""
@@ -15,6 +22,7 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
     GROUP = 8
 
 

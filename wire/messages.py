@@ -496,6 +496,30 @@ def _consumer_group_describe() -> Messages:
     return ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 
 
+def _get_telemetry_subscriptions() -> Messages:
+    from ottla.protocol.messages.get_telemetry_subscriptions import (
+        GetTelemetrySubscriptionsRequest,
+        GetTelemetrySubscriptionsResponse,
+    )
+
+    return GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
+
+
+def _push_telemetry() -> Messages:
+    from ottla.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+
+    return PushTelemetryRequest, PushTelemetryResponse
+
+
+def _list_config_resources() -> Messages:
+    from ottla.protocol.messages.list_config_resources import (
+        ListConfigResourcesRequest,
+        ListConfigResourcesResponse,
+    )
+
+    return ListConfigResourcesRequest, ListConfigResourcesResponse
+
+
 def _describe_topic_partitions() -> Messages:
     from ottla.protocol.messages.describe_topic_partitions import (
         DescribeTopicPartitionsRequest,
@@ -566,5 +590,8 @@ _LOADERS: Mapping[int, Callable[[], Messages]] = {
     ApiKey.LIST_TRANSACTIONS: _list_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _get_telemetry_subscriptions,
+    ApiKey.PUSH_TELEMETRY: _push_telemetry,
+    ApiKey.LIST_CONFIG_RESOURCES: _list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
 }

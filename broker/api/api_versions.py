@@ -42,6 +42,9 @@ def handle(
     if _is_misdirected(services, request):
         response.error_code = ErrorCode.REBOOTSTRAP_REQUIRED
         return response
+    if services.telemetry is not None:
+        names = request.client_software_name, request.client_software_version
+        services.telemetry.on_software(context.peer, *names)
     response.api_keys = services.advertised(context.api_version)
     response.supported_features = [
         SupportedFeatureKey(name, *levels)

@@ -94,6 +94,9 @@ DESCRIBE_TRANSACTIONS: describe transactional_id, describe topic
 LIST_TRANSACTIONS: describe transactional_id
 CONSUMER_GROUP_HEARTBEAT: read group, describe topic
 CONSUMER_GROUP_DESCRIBE: describe group, describe topic
+GET_TELEMETRY_SUBSCRIPTIONS:
+PUSH_TELEMETRY:
+LIST_CONFIG_RESOURCES: describe_configs cluster
 """
 
 RIGHTS: Mapping[ApiKey, tuple[Right, ...]] = {

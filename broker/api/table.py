@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.api import handlers, old_handlers
+from ottla.broker.api import handlers, rare_handlers
 from ottla.broker.api.rights import RIGHTS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.data_classes import dataclass
@@ -79,7 +79,7 @@ TABLE: dict[int, Api] = {
             handlers.produce,
             load_straight=handlers.produce_straight,
             old_until=3,
-            load_old=old_handlers.produce,
+            load_old=rare_handlers.produce,
         ),
         Api(
             ApiKey.FETCH,
@@ -88,7 +88,7 @@ TABLE: dict[int, Api] = {
             handlers.fetch,
             load_straight=handlers.fetch_straight,
             old_until=4,
-            load_old=old_handlers.fetch,
+            load_old=rare_handlers.fetch,
         ),
         Api(
             ApiKey.LIST_OFFSETS,
@@ -96,7 +96,7 @@ TABLE: dict[int, Api] = {
             10,
             handlers.list_offsets,
             old_until=1,
-            load_old=old_handlers.list_offsets,
+            load_old=rare_handlers.list_offsets,
         ),
         Api(ApiKey.METADATA, 0, 13, handlers.metadata),
         Api(ApiKey.LEADER_AND_ISR, 5, 7, handlers.leader_and_isr, waits=True),
@@ -109,7 +109,7 @@ TABLE: dict[int, Api] = {
             9,
             handlers.offset_commit,
             old_until=1,
-            load_old=old_handlers.offset_commit,
+            load_old=rare_handlers.offset_commit,
         ),
         Api(
             ApiKey.OFFSET_FETCH,
@@ -117,7 +117,7 @@ TABLE: dict[int, Api] = {
             9,
             handlers.offset_fetch,
             old_until=1,
-            load_old=old_handlers.offset_fetch,
+            load_old=rare_handlers.offset_fetch,
         ),
         Api(ApiKey.FIND_COORDINATOR, 0, 6, handlers.find_coordinator),
         Api(ApiKey.JOIN_GROUP, 0, 9, handlers.join_group),
@@ -197,6 +197,14 @@ TABLE: dict[int, Api] = {
             1,
             handlers.consumer_group_describe,
         ),
+        Api(
+            ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+            0,
+            0,
+            rare_handlers.get_telemetry_subscriptions,
+        ),
+        Api(ApiKey.PUSH_TELEMETRY, 0, 0, rare_handlers.push_telemetry),
+        Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, rare_handlers.list_config_resources),
     )
 }
 
@@ -205,12 +213,20 @@ if _UNDECLARED:
     raise LookupError(f"say in rights.py what these APIs ask of their callers: {_UNDECLARED}")
 
 
-_ADVERTISED = [
+_TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
+_WITH_TELEMETRY = [
     ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
     for _key, api in sorted(TABLE.items())
 ]
+_ADVERTISED = [one for one in _WITH_TELEMETRY if one.api_key not in _TELEMETRY]
 
 
 def advertised_apis(_version: int) -> list[ApiVersion]:
-    """The rows of the ApiVersions answer."""
+    """The rows of the ApiVersions answer. Clients push metrics as soon as they see that a broker
+    takes them, so a broker that takes none does not list these APIs."""
     return _ADVERTISED
+
+
+def advertised_with_telemetry(_version: int) -> list[ApiVersion]:
+    """The rows of the ApiVersions answer of a broker that takes metrics of clients."""
+    return _WITH_TELEMETRY

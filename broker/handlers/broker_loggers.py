@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ottla.broker.handlers.services import Services
     from ottla.protocol.messages.incremental_alter_configs import AlterableConfig
 
-LOGGER_RESOURCE = 8
 # The parent of all loggers of this package.
 ROOT = "ottla"
 LEVELS = {

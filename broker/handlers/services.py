@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ottla.broker.quotas.quotas import Quotas
     from ottla.broker.security.logins import Logins
     from ottla.broker.security.token_store import TokenStore
+    from ottla.broker.telemetry.receiver import ClientTelemetry
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.messages.api_versions import ApiVersion
@@ -72,6 +73,8 @@ class Services:
     control: ControlReceiver
     # The rows of the ApiVersions answer for that request version.
     advertised: Callable[[int], list[ApiVersion]]
+    # None: the broker takes no metrics of clients.
+    telemetry: ClientTelemetry | None = None
 
 
 Straight = Callable[

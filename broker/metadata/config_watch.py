@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.configs")
 
-FOLLOWED_TYPES = ("topics", "brokers", "groups", names_of.USERS, names_of.CLIENTS, names_of.IPS)
+FOLLOWED_TYPES = (
+    "topics",
+    "brokers",
+    "groups",
+    "client-metrics",
+    names_of.USERS,
+    names_of.CLIENTS,
+    names_of.IPS,
+)
 
 
 class ConfigWatch:

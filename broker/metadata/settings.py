@@ -32,17 +32,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.coordinator.configs.client_metrics import ClientMetricsRules
 
 TOPICS = "topics"
 BROKERS = "brokers"
 GROUPS = "groups"
+CLIENT_METRICS = "client-metrics"
 EVERY_BROKER = "<default>"
 # So many different settings of topics are kept.
 SAME_MAX = 1_000
 
 
 class ConfigTarget(NamedTuple):
-    """Whose settings are meant: a type of Kafka's (topics, brokers, groups) and a name."""
+    """Whose settings are meant: a type of Kafka's (topics, brokers, groups, client-metrics) and a
+    name."""
 
     entity_type: str
     name: str
@@ -54,6 +57,10 @@ class ConfigTarget(NamedTuple):
     @property
     def is_group(self) -> bool:
         return self.entity_type == GROUPS
+
+    @property
+    def is_client_metrics(self) -> bool:
+        return self.entity_type == CLIENT_METRICS
 
 
 class Settings:
@@ -115,6 +122,8 @@ class Settings:
             return describe_topic(self._stored(TOPICS, target.name), self.sources)
         if target.is_group:
             return describe_group(self._stored(GROUPS, target.name), self.sources)
+        if target.is_client_metrics:
+            return _client_metrics_rules().describe(self.stored(target))
         if target.name == EVERY_BROKER:
             dynamic = self._stored(BROKERS, EVERY_BROKER)
             entries = describe_broker(ConfigSources(cluster_wide=dynamic))
@@ -131,6 +140,8 @@ class Settings:
             return check_topic_configs(wanted)
         if target.is_group:
             return check_group_configs(wanted, self.sources)
+        if target.is_client_metrics:
+            return _client_metrics_rules().check(wanted)
         return check_broker_configs(wanted, for_one_broker=target.name != EVERY_BROKER)
 
     def changed(
@@ -144,11 +155,20 @@ class Settings:
             return change_topic_configs(current, changes)
         if target.is_group:
             return change_group_configs(current, changes, self.sources)
+        if target.is_client_metrics:
+            return _client_metrics_rules().change(current, changes)
         return change_broker_configs(current, changes, for_one_broker=target.name != EVERY_BROKER)
 
     def stored(self, target: ConfigTarget) -> Mapping[str, str]:
         """What was set for the target, without defaults."""
         return self._stored(target.entity_type, target.name)
+
+
+def _client_metrics_rules() -> type[ClientMetricsRules]:
+    """Loaded when a subscription to metrics of clients is looked at or changed."""
+    from ottla.coordinator.configs.client_metrics import ClientMetricsRules
+
+    return ClientMetricsRules
 
 
 def _without_default(entry: EffectiveConfig) -> EffectiveConfig:

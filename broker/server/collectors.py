@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ottla.broker.metrics.audit import audit_families
@@ -15,6 +16,7 @@ from ottla.broker.metrics.quotas import quota_families
 from ottla.broker.metrics.replicas import directory_families, replica_families
 from ottla.broker.metrics.replication import fetcher_families, isr_families
 from ottla.broker.metrics.transactions import transaction_families
+from ottla.broker.server.parts import telemetry_families
 from ottla.broker.server.run_state import obstacle
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class BrokerCollectors:
             self._network,
             self._audit,
         ]
+        if self._parts.telemetry is not None:
+            collectors.append(partial(telemetry_families(), self._parts.telemetry))
         if isinstance(self._shared.ports.process, ReportsUsage):
             collectors.append(self._shared.ports.process.usage)
         return collectors

@@ -40,20 +40,23 @@ from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.broker.security.listener_tls import BrokerTls
 from ottla.broker.security.logins import Logins
 from ottla.broker.server.coordinators import BrokerCoordinators, build_coordinators
+from ottla.broker.server.stores import CannotStart
 from ottla.coordinator.configs.config_changes import check_topic_configs
 from ottla.coordinator.controller.specs import controller_settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ottla.broker.authorization.setup import Authorization
     from ottla.broker.coordinating.audit_topic import AuditTopic
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.following.fetchers import Fetchers
+    from ottla.broker.metrics.exposition import Family
     from ottla.broker.security.token_store import TokenStore
     from ottla.broker.server.shared_parts import SharedParts
+    from ottla.broker.telemetry.receiver import ClientTelemetry
     from ottla.broker.wire07.listener import Listener07
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import MetadataDelta
@@ -92,6 +95,8 @@ class BrokerParts(NamedTuple):
     housekeeping: Housekeeping
     directory_failures: DirectoryFailures
     full_disk_reports: FullDiskReports
+    # With ottla.client.telemetry only.
+    telemetry: ClientTelemetry | None
 
 
 def build_parts(shared: SharedParts) -> BrokerParts:
@@ -150,6 +155,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         housekeeping=_build_housekeeping(shared, partitions),
         directory_failures=DirectoryFailures(node_id, clock, tasks),
         full_disk_reports=FullDiskReports(node_id, clock),
+        telemetry=_build_telemetry(shared),
     )
     _connect(parts)
     return parts
@@ -173,6 +179,35 @@ def _build_audit_topic(shared: SharedParts, peers: Peers) -> AuditTopic | None:
     if not shared.config.audit_topic:
         return None
     return _audit_topic()(shared.node_id, peers, shared.metadata, shared.ports.clock)
+
+
+def _client_telemetry() -> type[ClientTelemetry]:
+    """Loaded by brokers that take metrics of clients only."""
+    from ottla.broker.telemetry.receiver import ClientTelemetry
+
+    return ClientTelemetry
+
+
+def telemetry_families() -> Callable[[ClientTelemetry], Iterator[Family]]:
+    """Loaded by brokers that take metrics of clients only."""
+    from ottla.broker.metrics.client_telemetry import client_telemetry_families
+
+    return client_telemetry_families
+
+
+def _build_telemetry(shared: SharedParts) -> ClientTelemetry | None:
+    ports, config = shared.ports, shared.config
+    if not config.client_telemetry:
+        return None
+    try:
+        loaded = _client_telemetry()
+    except ModuleNotFoundError as error:
+        raise CannotStart(
+            f"ottla.client.telemetry is true, and the module {error.name} is not installed: "
+            "pip install 'ottla[otel]'"
+        ) from error
+    random = ports.random.child("telemetry")
+    return loaded(shared.metadata, ports.clock, random, config.telemetry_max_bytes)
 
 
 def _token_store() -> Callable[[BrokerConfig, Secret, Ports, Tasks], TokenStore]:

@@ -12,7 +12,7 @@ from ottla.broker.administration.cluster_admin import ClusterAdmin
 from ottla.broker.administration.controlled_shutdown import ControlledShutdown
 from ottla.broker.administration.topic_creation import TopicCreation
 from ottla.broker.api.dispatch import Dispatcher
-from ottla.broker.api.table import TABLE, advertised_apis
+from ottla.broker.api.table import TABLE, advertised_apis, advertised_with_telemetry
 from ottla.broker.coordinating.internal_topics import InternalTopics
 from ottla.broker.handlers.services import Services
 from ottla.broker.handlers.shared import seems_broker
@@ -133,5 +133,6 @@ def _build_services(parts: BrokerParts, admin: ClusterAdmin, lifecycle: Lifecycl
         features=parts.features,
         moves=parts.moves,
         control=parts.receiver,
-        advertised=advertised_apis,
+        advertised=advertised_with_telemetry if parts.telemetry else advertised_apis,
+        telemetry=parts.telemetry,
     )

@@ -13,6 +13,7 @@ from ottla.client.cluster.config_requests import (
     DESCRIBE_CONFIGS,
     DESCRIBE_DOCUMENTED,
     INCREMENTAL_ALTER_CONFIGS,
+    LIST_CONFIG_RESOURCES,
     ConfigChange,
     ConfigEntry,
     ResourceType,
@@ -24,11 +25,18 @@ from ottla.client.cluster.config_requests import (
     node_of,
     replace_request,
 )
+from ottla.protocol.errors import ErrorCode, error_code
+from ottla.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from ottla.wire.errors import RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ottla.client.cluster.routing import Router
+    from ottla.wire.connection import Connection
 
 # Asked and changed at the broker whose id is the name.
 OF_ONE_BROKER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
@@ -70,6 +78,28 @@ class ConfigCalls:
         else:
             response = await self._router.to_any(api, request, check_described)
         return entries_of(response)
+
+    async def list_metrics_subscriptions(self) -> list[str]:
+        """Return the names of all subscriptions to metrics of clients (KIP-714).
+
+        Their settings are those of resources of the type ``ResourceType.CLIENT_METRICS``.
+
+        Returns:
+            The names, sorted.
+
+        Raises:
+            RequestRefused: The broker refused.
+            UnsupportedByBroker: The broker is older than Kafka 3.7.
+        """
+        request = ListConfigResourcesRequest(resource_types=[ResourceType.CLIENT_METRICS])
+
+        def check(response: ListConfigResourcesResponse, connection: Connection) -> None:
+            code = error_code(response.error_code)
+            if code is not ErrorCode.NONE:
+                raise RequestRefused(code, broker=str(connection.address))
+
+        response = await self._router.to_any(LIST_CONFIG_RESOURCES, request, check)
+        return sorted(one.resource_name for one in response.config_resources)
 
     async def alter_configs(
         self,

@@ -24,6 +24,10 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.api import declare
 from ottla.wire.errors import RequestRefused
@@ -46,6 +50,9 @@ INCREMENTAL_ALTER_CONFIGS = declare(
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+LIST_CONFIG_RESOURCES = declare(
+    ApiKey.LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, ListConfigResourcesResponse
+)
 
 
 # The older request, which can only replace whole configurations.
@@ -61,6 +68,7 @@ class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
     GROUP = 32
 
 

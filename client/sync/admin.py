@@ -76,6 +76,20 @@ class ConfigCalls(Face):
             )
         )
 
+    def list_metrics_subscriptions(self) -> list[str]:
+        """Return the names of all subscriptions to metrics of clients (KIP-714).
+
+        Their settings are those of resources of the type ``ResourceType.CLIENT_METRICS``.
+
+        Returns:
+            The names, sorted.
+
+        Raises:
+            RequestRefused: The broker refused.
+            UnsupportedByBroker: The broker is older than Kafka 3.7.
+        """
+        return self._run(self._inner.list_metrics_subscriptions())
+
     def alter_configs(
         self,
         resource: ResourceType,

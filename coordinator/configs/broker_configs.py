@@ -77,6 +77,7 @@ class BrokerConfig:
     auto_leader_rebalance_enable: bool
     broker_id_generation_enable: bool
     broker_rack: str | None
+    client_telemetry: bool
     connections_max_idle_ms: int
     controlled_shutdown_enable: bool
     controlled_shutdown_max_retries: int
@@ -154,6 +155,7 @@ class BrokerConfig:
     socket_send_buffer_bytes: int
     super_users: str
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    telemetry_max_bytes: int
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool
     transaction_remove_expired_transaction_cleanup_interval_ms: int

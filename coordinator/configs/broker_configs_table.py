@@ -388,6 +388,8 @@ ottla.authentication.timeout.ms | int | 10000 | >=1 | read-only | yes
     Time from connecting to being authenticated.
 ottla.broker.principals | string | "" | broker-principals | read-only | yes
     Principals that may speak as a broker, with {id} for its id, such as User:broker-{id}.
+ottla.client.telemetry | bool | false | - | read-only | yes
+    Takes the metrics that clients push and shows them at /metrics (KIP-714); needs ottla[otel].
 ottla.fetch.zero.copy | bool | true | - | read-only | yes
     Whether fetched records go from file to socket without passing through the process.
 ottla.free.space.floor.bytes | long | 268435456 | >=0 | read-only | yes
@@ -650,7 +652,7 @@ ssl.truststore.type | string | JKS | - | per-broker | yes
     Format of that file.
 super.users | string | "" | principals | read-only | yes
     Principals that may do everything, such as User:admin;User:CN=broker-1,O=Example.
-telemetry.max.bytes | int | 1048576 | >=1 | read-only | no
+telemetry.max.bytes | int | 1048576 | >=1 | read-only | yes
     Largest metrics push of a client (KIP-714).
 transaction.abort.timed.out.transaction.cleanup.interval.ms | int | 10000 | >=1 | read-only | yes
     Time between looks for transactions that have timed out.

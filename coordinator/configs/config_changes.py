@@ -86,20 +86,39 @@ def change_broker_configs(
 
 def check_group_configs(values: Mapping[str, str | None], sources: ConfigSources) -> dict[str, str]:
     """A group's settings as AlterConfigs brings them. Raises KafkaError."""
-    checked = _without_nulls(values)
-    for name, text in checked.items():
-        _check(name, text, GROUP_CONFIGS, "group")
+    checked = check_known(values, GROUP_CONFIGS, "group")
     _check_times(checked, sources)
     return checked
+
+
+def check_known(
+    values: Mapping[str, str | None], known: Mapping[str, Definition], kind: str
+) -> dict[str, str]:
+    """Settings of a resource that takes the names of one table alone. Raises KafkaError."""
+    checked = _without_nulls(values)
+    for name, text in checked.items():
+        _check(name, text, known, kind)
+    return checked
+
+
+def change_known(
+    current: Mapping[str, str],
+    changes: Sequence[ConfigAlteration],
+    known: Mapping[str, Definition],
+    kind: str,
+) -> dict[str, str]:
+    """Such settings after an incremental change. Raises KafkaError."""
+    changed = _apply(current, changes, known, kind)
+    for name in known.keys() & changed.keys():
+        _check(name, changed[name], known, kind)
+    return changed
 
 
 def change_group_configs(
     current: Mapping[str, str], changes: Sequence[ConfigAlteration], sources: ConfigSources
 ) -> dict[str, str]:
     """A group's settings after an incremental change. Raises KafkaError."""
-    changed = _apply(current, changes, GROUP_CONFIGS, "group")
-    for name in GROUP_CONFIGS.keys() & changed.keys():
-        _check(name, changed[name], GROUP_CONFIGS, "group")
+    changed = change_known(current, changes, GROUP_CONFIGS, "group")
     _check_times(changed, sources)
     return changed
 

@@ -41,6 +41,8 @@ NOT_ADMINISTRATION = {
     ApiKey.STOP_REPLICA: "between brokers: the controller's order to replicas",
     ApiKey.UPDATE_METADATA: "between brokers: the controller's news",
     ApiKey.CONTROLLED_SHUTDOWN: "between brokers: a broker asks to be relieved",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "clients that push metrics: librdkafka and Java",
+    ApiKey.PUSH_TELEMETRY: "clients that push metrics: librdkafka and Java",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "between brokers: where a follower's log parts from its leader",
 }
 # The files that implement Admin, and those that they use.

@@ -50,7 +50,7 @@ coordinator:
 coordinator.store:
 coordinator.metadata: protocol.messages
 coordinator.transaction: coordinator protocol.messages
-coordinator.configs: coordinator.metadata protocol.sasl
+coordinator.configs: coordinator coordinator.metadata protocol.sasl
 coordinator.controller: coordinator coordinator.configs coordinator.metadata coordinator.store
     protocol.messages
 coordinator.group.common: coordinator coordinator.configs
@@ -141,6 +141,7 @@ broker.coordinating: broker.administration broker.engine broker.membership broke
     protocol.messages protocol.records wire
 broker.handlers: broker.security broker.administration broker.authorization broker.coordinating
     broker.directories broker.engine broker.metadata broker.partitions broker.quotas
+    broker.telemetry
     coordinator.configs coordinator.metadata coordinator.store protocol.messages
 broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
     broker.handlers.groups broker.handlers.old broker.handlers.security
@@ -148,7 +149,7 @@ broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handler
     broker.quotas coordinator.metadata protocol.messages wire
 broker.handlers.cluster: broker.administration broker.coordinating broker.directories
     broker.engine broker.handlers broker.metadata broker.partitions broker.policy broker.quotas
-    coordinator.configs coordinator.metadata protocol.messages
+    coordinator.configs coordinator.metadata protocol.messages protocol.records
 broker.handlers.data: broker.coordinating broker.engine broker.handlers broker.partitions
     broker.policy coordinator.metadata protocol.messages protocol.records
 broker.handlers.groups: broker.coordinating broker.engine broker.handlers broker.policy
@@ -167,7 +168,9 @@ broker.wire07: broker.authorization broker.engine broker.handlers broker.network
     protocol.records protocol.wire07
 broker.metrics: broker.api broker.coordinating broker.engine broker.following
     broker.log.directories broker.metadata broker.network broker.partitions broker.quotas
-    broker.security coordinator.group coordinator.metadata coordinator.store
+    broker.security broker.telemetry coordinator.group coordinator.metadata coordinator.store
+broker.telemetry: broker.engine broker.metadata coordinator.configs coordinator.metadata
+    protocol.messages protocol.records
 broker.system: broker.metrics wire
 """
 

@@ -230,11 +230,12 @@ def test_shells_reach_the_world_through_the_seams_only() -> None:
 # Their functions that load a part when it is first needed do nothing else.
 LOADERS = {
     "ottla.broker.api.handlers",
-    "ottla.broker.api.old_handlers",
+    "ottla.broker.api.rare_handlers",
     "ottla.broker.cli.optional_parts",
     "ottla.broker.coordinating.groups",
     "ottla.broker.coordinating.transactions",
     "ottla.broker.log.recovery.old_segments",
+    "ottla.broker.metadata.settings",
     "ottla.broker.metrics.groups",
     "ottla.broker.security.listener_logins",
     "ottla.broker.server.parts",

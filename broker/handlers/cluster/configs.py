@@ -3,10 +3,8 @@
 DescribeConfigs 1-4: 1 synonyms and sources, 3 types and documentation. AlterConfigs 0-2 replaces
 all that is set for a resource; IncrementalAlterConfigs 0-1 changes single settings (KIP-339).
 Resources: topics, brokers by id or "" for all of them, and groups, of which their coordinator also
-tells what it remembers (``ottla.timeline``, for those who ask for it by name); broker loggers are
-in ``handlers/broker_loggers.py``.
-
-Not done here: client metrics.
+tells what it remembers (``ottla.timeline``, for those who ask for it by name), and subscriptions to
+metrics of clients (KIP-714); broker loggers are in ``handlers/broker_loggers.py``.
 """
 
 from __future__ import annotations
@@ -17,15 +15,25 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.coordinating.internal_topics import flaw_of_all
-from ottla.broker.handlers.broker_loggers import (
-    LOGGER_RESOURCE,
-    change_loggers,
-    describe_loggers,
+from ottla.broker.handlers.broker_loggers import change_loggers, describe_loggers
+from ottla.broker.metadata.settings import (
+    BROKERS,
+    CLIENT_METRICS,
+    EVERY_BROKER,
+    GROUPS,
+    TOPICS,
+    ConfigTarget,
 )
-from ottla.broker.metadata.settings import BROKERS, EVERY_BROKER, GROUPS, TOPICS, ConfigTarget
 from ottla.coordinator.configs.config_changes import ConfigAlteration
 from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
-from ottla.protocol.configs import ConfigSource
+from ottla.protocol.configs import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    LOGGER_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigSource,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 from ottla.protocol.named_tuples import NamedTuple
@@ -37,9 +45,6 @@ if TYPE_CHECKING:
     from ottla.broker.handlers.services import Services
     from ottla.coordinator.configs.configs import EffectiveConfig
 
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
-GROUP_RESOURCE = 32
 # JSON: a list of objects with time_ms, event, member_id, epoch, detail and text.
 TIMELINE = "ottla.timeline"
 _DOCUMENTATION_VERSION = 3
@@ -47,6 +52,10 @@ _DOCUMENTATION_VERSION = 3
 _RIGHTS = {
     TOPIC_RESOURCE: (AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     BROKER_RESOURCE: (AclResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    CLIENT_METRICS_RESOURCE: (
+        AclResourceType.CLUSTER,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ),
     GROUP_RESOURCE: (AclResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
 }
 
@@ -83,6 +92,10 @@ def _target(services: Services, resource_type: int, name: str, *, asks: bool) ->
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the group id is empty")
         return ConfigTarget(GROUPS, name)
+    if resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the name of the subscription is empty")
+        return ConfigTarget(CLIENT_METRICS, name)
     raise KafkaError(
         ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no settings here"
     )

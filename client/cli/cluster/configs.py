@@ -1,4 +1,4 @@
-"""``ottla configs``: settings of topics, brokers and groups."""
+"""``ottla configs``: settings of topics, brokers and groups, and which metrics clients push."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ RESOURCES = {
     "topic": ResourceType.TOPIC,
     "broker": ResourceType.BROKER,
     "group": ResourceType.GROUP,
+    "client-metrics": ResourceType.CLIENT_METRICS,
 }
 ALL_BROKERS = "default"
 NOBODYS = (ConfigSource.DEFAULT, ConfigSource.UNKNOWN)
@@ -36,6 +37,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 async def perform(arguments: argparse.Namespace) -> int:
     """Run the verb."""
+    if arguments.verb == "list":
+        return await list_subscriptions(arguments)
     name = arguments.name
     if arguments.resource == "broker":
         if name != ALL_BROKERS and not (name.isascii() and name.isdigit()):
@@ -56,6 +59,17 @@ async def perform(arguments: argparse.Namespace) -> int:
                 raise CommandError(f"group {name!r} does not exist") from error
             # The error names the resource, which need not be a topic.
             raise CommandError(f"{arguments.resource} {arguments.name}: {error.message}") from error
+
+
+async def list_subscriptions(arguments: argparse.Namespace) -> int:
+    """Write the subscriptions to metrics of clients."""
+    async with Admin(arguments.bootstrap, command_config()) as admin:
+        names = await admin.list_metrics_subscriptions()
+    if arguments.format == "json":
+        write(json_document([{"name": name} for name in names]))
+    else:
+        write("".join(f"{name}\n" for name in names) or "there is no subscription\n")
+    return 0
 
 
 async def _check_broker(admin: Admin, node_id: int) -> None:

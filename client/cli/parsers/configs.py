@@ -35,11 +35,17 @@ def parser() -> Parser:
             help=f"{word} a setting that is a list",
         )
     alter.add_argument("--dry-run", action="store_true", help="only check whether it would succeed")
+    listed = verb("list", "list the subscriptions to metrics of clients", "client-metrics")
+    listed.add_argument("resource", choices=("client-metrics",), help="of what")
     return made
 
 
 def _add_resource(verb: Parser) -> None:
-    verb.add_argument("resource", choices=("topic", "broker", "group"), help="of what")
     verb.add_argument(
-        "name", metavar="NAME", help="the topic, group or broker id; 'default' for all brokers"
+        "resource", choices=("topic", "broker", "group", "client-metrics"), help="of what"
+    )
+    verb.add_argument(
+        "name",
+        metavar="NAME",
+        help="the topic, group, subscription or broker id; 'default' for all brokers",
     )

@@ -126,6 +126,7 @@ def _of_cluster() -> list[Case]:
         (K.LIST_PARTITION_REASSIGNMENTS, 0, {"topics": part, "timeout_ms": 100}, "describe"),
         (K.UNREGISTER_BROKER, 0, {"broker_id": 99}, "alter"),
         (K.UPDATE_FEATURES, 2, {"feature_updates": [], "validate_only": True}, "alter"),
+        (K.LIST_CONFIG_RESOURCES, 1, {"resource_types": []}, "describe_configs"),
         (K.DESCRIBE_CLIENT_QUOTAS, 1, {"components": [], "strict": False}, "describe_configs"),
         (
             K.ALTER_CLIENT_QUOTAS,
@@ -177,4 +178,4 @@ OF_TOKENS = {
     K.EXPIRE_DELEGATION_TOKEN,
     K.DESCRIBE_DELEGATION_TOKEN,
 }
-FREE = {K.API_VERSIONS}
+FREE = {K.API_VERSIONS, K.GET_TELEMETRY_SUBSCRIPTIONS, K.PUSH_TELEMETRY}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.broker.handlers.broker_loggers import LOGGER_RESOURCE, ROOT, level_name
+from ottla.broker.handlers.broker_loggers import ROOT, level_name
+from ottla.protocol.configs import LOGGER_RESOURCE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.describe_configs import (

@@ -1,6 +1,7 @@
-"""Loads what serves the versions of Kafka before 0.11, when the first request of one comes.
+"""Loads what few brokers are asked for, when the first request of one comes: the versions of Kafka
+before 0.11, and client telemetry.
 
-Of most brokers none is ever asked, so imports stand in functions here as in handlers.py.
+Imports stand in functions here as in handlers.py.
 """
 
 from __future__ import annotations
@@ -39,3 +40,21 @@ def offset_fetch() -> Handler:
     from ottla.broker.handlers.old.offsets import fetch as fetch_offsets
 
     return fetch_offsets
+
+
+def get_telemetry_subscriptions() -> Handler:
+    from ottla.broker.handlers.cluster.telemetry import get_subscriptions
+
+    return get_subscriptions
+
+
+def push_telemetry() -> Handler:
+    from ottla.broker.handlers.cluster.telemetry import push
+
+    return push
+
+
+def list_config_resources() -> Handler:
+    from ottla.broker.handlers.cluster.config_resources import handle
+
+    return handle
