@@ -117,7 +117,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     async def _close(self, *, has_failed: bool) -> None:
         if self._closed:
             return
-        self._cluster.owning_loop.check()
+        self._cluster.check_loop()
         self._closed = True
         self._is_open = False
         # A poll in another task must not wait for records that will not come.
@@ -322,10 +322,12 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         check_wait("max_wait_ms", max_wait_ms)
         fetcher, group = self._fetcher, self._group
         deadline_ms = self._environment.clock.now_ms() + max_wait_ms
+        self._check_running()
         self._begin_poll()
         try:
             while True:
-                self._check_running()
+                if self._closed:
+                    raise ClientClosed(not_running("consumer", is_closed=True))
                 fetcher.arrived.clear()
                 if group is not None and group.has_news:
                     await group.change()
@@ -355,7 +357,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
         self._handout.handed.finish()
         group = self._group
         if group is not None:
-            group.offsets.commit_if_due(self._environment.clock.now_ms(), group.identity)
+            group.commit_if_due()
             group.enter_poll()
 
     def _take(self, take: Take) -> bool:
@@ -402,4 +404,4 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     def _check_running(self) -> None:
         if not self._started or self._closed:
             raise ClientClosed(not_running("consumer", is_closed=self._closed))
-        self._cluster.owning_loop.check()
+        self._cluster.check_loop()

@@ -153,7 +153,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         if self._closed:
             return
         if self._cluster is not None:
-            self._cluster.owning_loop.check()
+            self._cluster.check_loop()
         self._closed = True
         self._is_open = False
         try:
@@ -204,7 +204,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         if self._cluster is not None and self._cluster.is_stale:
             # While nothing is sent, no other call refreshes the metadata.
             view = await self._grown(view)
-        return view.partition_count
+        return len(view.partitions)
 
     async def partitions_of(self, topic: str) -> int:
         """Deprecated: call ``partition_count``; a consumer's ``partitions_of`` returns a list.
@@ -286,13 +286,13 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         deciding_key = item[1]
         if partition is not None and type(partition) is not int:
             partition = whole("a partition's number", partition)
-        if partition is not None and partition >= view.partition_count:
+        if partition is not None and partition >= len(view.partitions):
             view = await self._grown(view)
             if sender.transactions is not None:
                 sender.transactions.check_open(serial)
         if self._partitioner_given is not None and partition is None:
             partition = self._partitioner_given(
-                Unplaced(topic, deciding_key, item[2], view.partition_count, view.available)
+                Unplaced(topic, deciding_key, item[2], len(view.partitions), view.available)
             )
             deciding_key = None
         target = self._choose(view, partition, deciding_key)
@@ -352,7 +352,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         if sender.failure is not None:
             raise ClientClosed(f"the producer has stopped: {sender.failure}")
         assert self._cluster is not None
-        self._cluster.owning_loop.check()
+        self._cluster.check_loop()
         return sender
 
     async def _topic(self, name: str) -> TopicView:
@@ -393,7 +393,7 @@ class Producer(TransactionCalls, BulkSending, Generic[SendKey, SendValue]):
         return known[partition]
 
     def _partition_of_key(self, view: TopicView, key: bytes) -> int | None:
-        count = view.partition_count
+        count = len(view.partitions)
         if self._partitioner_given is not None:
             return self._partitioner_given(Unplaced(view.name, key, None, count, view.available))
         return partition_for_key(key, count)

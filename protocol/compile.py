@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ottla.protocol.decoding import decoder_source
 from ottla.protocol.encoding import encoder_source
@@ -22,39 +22,52 @@ if TYPE_CHECKING:
 
     from ottla.protocol.source import SourceWriter
 
+F = TypeVar("F", bound="Callable[..., object]")
 M = TypeVar("M")
 N = TypeVar("N")
 
 Regions = list[tuple[int, FileRegion]]
 
 
+def _kept(function: F) -> F:
+    """As ``functools.cache``, which would forget the types. A kept function is looked up without a
+    call of Python code."""
+    return cast("F", cache(function))
+
+
+@_kept
 def decoder(declared: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
     """The function that reads such a message from a position and returns it with the position
     after it.
 
     Records are a slice of the buffer, so they live as long as it keeps its bytes. The function
     raises RemoteProtocolError, and nothing else, whatever the bytes are."""
-    key: Any = declared
-    function: Callable[[Buffer, int], tuple[M, int]] = _decoder(key, version)
+    function: Callable[[Buffer, int], tuple[M, int]]
+    function = _compiled(decoder_source, "decode", declared, version)
     return function
 
 
+@_kept
 def encoder(declared: type[M], version: int) -> Callable[[M, bytearray, Regions], None]:
     """The function that appends such a message to a bytearray.
 
     Records that are a FileRegion are left out: the list receives (position in the bytearray where
     they belong, region). The function raises ValueError for a message that the version cannot
     carry; the bytearray then ends in a part of it."""
-    key: Any = declared
-    return _encoder(key, version)
+    function: Callable[[M, bytearray, Regions], None]
+    function = _compiled(encoder_source, "encode", declared, version)
+    return function
 
 
+@_kept
 def item_encoder(
     declared: type[M], item: type[N], version: int
 ) -> Callable[[N, bytearray, Regions], None]:
     """The function that appends one element of an array of such messages, for ``EncodedItems``."""
-    key: Any = (declared, item)
-    return _item_encoder(*key, version)
+    function: Callable[[N, bytearray, Regions], None]
+    write = partial(encoder_source, item=item)
+    function = _compiled(write, f"encode {item.__name__} of", declared, version)
+    return function
 
 
 def decode(declared: type[M], version: int, buffer: Buffer) -> M:
@@ -79,30 +92,6 @@ def encode(message: object, version: int) -> bytes:
         parts += [out[start:position], region.read()]
         start = position
     return b"".join([*parts, out[start:]])
-
-
-@cache
-def _decoder(declared: type, version: int) -> Callable[[Buffer, int], tuple[Any, int]]:
-    function: Callable[[Buffer, int], tuple[Any, int]]
-    function = _compiled(decoder_source, "decode", declared, version)
-    return function
-
-
-@cache
-def _item_encoder(
-    declared: type, item: type, version: int
-) -> Callable[[Any, bytearray, Regions], None]:
-    function: Callable[[Any, bytearray, Regions], None]
-    write = partial(encoder_source, item=item)
-    function = _compiled(write, f"encode {item.__name__} of", declared, version)
-    return function
-
-
-@cache
-def _encoder(declared: type, version: int) -> Callable[[Any, bytearray, Regions], None]:
-    function: Callable[[Any, bytearray, Regions], None]
-    function = _compiled(encoder_source, "encode", declared, version)
-    return function
 
 
 def _compiled(

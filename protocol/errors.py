@@ -175,12 +175,14 @@ class ErrorCode(IntEnum):
     CONTROLLER_ID_NOT_REGISTERED = 136, _FINAL, "No controller has registered with this id"
 
 
-_BY_NUMBER = {int(code): code for code in ErrorCode}
+class _CodesByNumber(dict[int, ErrorCode]):
+    def __missing__(self, number: int) -> ErrorCode:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def error_code(number: int) -> ErrorCode:
-    """The code a peer sent; one that came after this table reads as UNKNOWN_SERVER_ERROR."""
-    return _BY_NUMBER.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)
+# The code a peer sent, by its number; one that came after this table is UNKNOWN_SERVER_ERROR. Each
+# partition of each answer has one, so it is looked up without a call of Python code.
+error_code = _CodesByNumber({int(code): code for code in ErrorCode}).__getitem__
 
 
 class RemoteProtocolError(Exception):

@@ -289,7 +289,8 @@ class Connection:
             try:
                 for frame in self._frames.received(count):
                     self._on_answer(frame)
-                self._frames.check()
+                if self._frames.breach is not None:
+                    raise self._frames.breach
             except RemoteProtocolError as error:
                 # Before version negotiation the peer is more likely no broker at all.
                 reason = f"the broker broke the protocol: {error}"

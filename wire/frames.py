@@ -69,7 +69,7 @@ class FrameReader:
     """Splits one connection's bytes into frames. Owned by the connection, which reads into
     ``window`` and calls ``received``."""
 
-    __slots__ = ("_breach", "_filled", "_frame", "_limit_bytes", "_scratch", "_spares")
+    __slots__ = ("_filled", "_frame", "_limit_bytes", "_scratch", "_spares", "breach")
 
     def __init__(self, limit_bytes: int) -> None:
         assert limit_bytes > 0
@@ -79,8 +79,9 @@ class FrameReader:
         self._frame: memoryview | None = None
         self._filled = 0
         self._spares = Spares()
-        # The error in the length that follows the frames that were returned last.
-        self._breach: RemoteProtocolError | None = None
+        # Set if the length after the returned frames is impossible, to FrameTooLarge if it exceeds
+        # the limit: the stream cannot be read past it.
+        self.breach: RemoteProtocolError | None = None
 
     def window(self) -> memoryview:
         """The free part of the buffer to read into; never empty."""
@@ -97,9 +98,10 @@ class FrameReader:
         """Account for ``count`` bytes written into the window; return the frames they complete.
 
         A frame is read-only by contract and stays valid as long as a view of it exists. After
-        processing the frames the connection calls ``check``."""
+        processing the frames the connection raises ``breach``, if there is one: only then is the
+        oldest unanswered request the one that an oversized frame answers."""
         assert count > 0
-        assert self._breach is None
+        assert self.breach is None
         self._filled += count
         if self._frame is None:
             return self._cut_scratch()
@@ -108,25 +110,16 @@ class FrameReader:
         frame, self._frame, self._filled = self._frame, None, 0
         return [frame]
 
-    def check(self) -> None:
-        """Raise RemoteProtocolError if the length after the returned frames is impossible,
-        FrameTooLarge if it exceeds the limit; the stream cannot be read past it.
-
-        Called after the frames are processed: only then is the oldest unanswered request the one
-        that the oversized frame answers."""
-        if self._breach is not None:
-            raise self._breach
-
     def _cut_scratch(self) -> list[memoryview]:
         frames: list[memoryview] = []
         start, end = 0, self._filled
         while end - start >= LENGTH_BYTES:
             size_bytes = int.from_bytes(self._scratch[start : start + LENGTH_BYTES], signed=True)
             if size_bytes <= 0:
-                self._breach = RemoteProtocolError(f"a frame of {size_bytes} bytes")
+                self.breach = RemoteProtocolError(f"a frame of {size_bytes} bytes")
                 return frames
             if size_bytes > self._limit_bytes:
-                self._breach = FrameTooLarge(size_bytes, self._limit_bytes)
+                self.breach = FrameTooLarge(size_bytes, self._limit_bytes)
                 return frames
             start += LENGTH_BYTES
             if end - start < size_bytes:

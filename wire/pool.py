@@ -181,7 +181,8 @@ class Pool:
         return attempt
 
     async def _attempt(self, node_id: int, peer: PooledBroker) -> Connection:
-        await self._clock.sleep(peer.attempts.wait_ms(self._clock.now_ms()))
+        if peer.attempts.failures:
+            await self._clock.sleep(peer.attempts.wait_ms(self._clock.now_ms()))
         if peer.ready is None:
             connection = await self._connect(peer)
             if self._peers.get(node_id) is not peer:

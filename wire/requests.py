@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ottla.protocol.compile import encoder
 from ottla.protocol.data_classes import dataclass
@@ -18,9 +18,6 @@ from ottla.protocol.headers import RequestHeader, encode_request_header, respons
 from ottla.protocol.ports import FileRegion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ottla.protocol.compile import Regions
     from ottla.protocol.ports import Buffer, File
     from ottla.protocol.schema import Records
 
@@ -65,11 +62,7 @@ def _opening(api_key: int, api_version: int, client_id: str | None) -> bytes:
     return bytes(frame)
 
 
-# A connection sends the same few APIs over and over, so both lookups are cached in C.
-_encoder = cast(
-    "Callable[[type[Any], int], Callable[[Any, bytearray, Regions], None]]",
-    lru_cache(maxsize=512)(encoder),
-)
+# A connection sends the same few APIs over and over: the lookup is cached in C.
 has_tags = lru_cache(maxsize=512)(response_has_tags)
 
 
@@ -80,7 +73,7 @@ def encode_request(
     frame = bytearray(_opening(api_key, api_version, client_id))
     frame[CORRELATION_ID_BYTES] = correlation_id.to_bytes(4)
     regions: list[tuple[int, FileRegion]] = []
-    _encoder(type(request), api_version)(request, frame, regions)
+    encoder(type(request), api_version)(request, frame, regions)
     if not regions:
         frame[:LENGTH_BYTES] = (len(frame) - LENGTH_BYTES).to_bytes(LENGTH_BYTES)
         return [frame]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from ottla.client.cluster.auto_creation import advice_on_missing, makes_topics
 from ottla.client.cluster.metadata import ClusterMetadata, TopicView
-from ottla.client.process.event_loop import OwningLoop
 from ottla.client.records.arguments import check_text, check_topic
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from ottla.client.process.environment import Environment
     from ottla.client.settings.config import ClientConfig
-    from ottla.protocol.ports import Address
+    from ottla.protocol.ports import Address, Random
     from ottla.wire.connection import Connection
 
 # From this version on a request can forbid the creation of missing topics.
@@ -68,9 +67,12 @@ class ClusterClient:
         self._random = random.child("cluster")
         self._topics: set[str] = set()
         self._refreshing = asyncio.Lock()
-        self.owning_loop = OwningLoop()
+        # The loop of the first call.
+        self._loop: asyncio.AbstractEventLoop | None = None
         # Counts refreshes; a caller that waited for the lock sees whether a later one is done.
         self._round = 0
+        # Until when the cache may be used without a refresh; minus infinity if it is stale.
+        self.fresh_until_ms = -math.inf
         self._is_stale = True
         # How often each broker was asked in refreshes soon after one another.
         self._asked: Counter[int] = Counter()
@@ -82,26 +84,38 @@ class ClusterClient:
         # others will accept when they are there again.
         self.all_refuse = True
 
+    def check_loop(self) -> None:
+        """Raise RuntimeError in another loop than the first call's: it would wait for ever."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            state = "has been closed" if self._loop.is_closed() else "is another one"
+            raise RuntimeError(
+                "a client is used and closed in the event loop that it was started in, which "
+                f"{state}: make a client in each loop"
+            )
+
     def close(self) -> None:
         """Close every connection."""
         self.pool.close()
 
     def mark_stale(self) -> None:
         """Refresh before the next use: an answer contradicted the cache."""
-        self._is_stale = True
+        self._set_stale(True)
+
+    def _set_stale(self, is_stale: bool) -> None:
+        updated_ms = self.metadata.updated_ms
+        self._is_stale = is_stale
+        if is_stale or updated_ms is None:
+            self.fresh_until_ms = -math.inf
+        else:
+            self.fresh_until_ms = updated_ms + self.config.metadata_max_age_ms
 
     @property
     def is_stale(self) -> bool:
         """Whether the cache should be refreshed before it is used."""
         return self.environment.clock.now_ms() > self.fresh_until_ms
-
-    @property
-    def fresh_until_ms(self) -> float:
-        """Until when the cache may be used without a refresh; minus infinity if it is stale."""
-        updated_ms = self.metadata.updated_ms
-        if self._is_stale or updated_ms is None:
-            return -math.inf
-        return updated_ms + self.config.metadata_max_age_ms
 
     def follow(self, topics: Iterable[str]) -> None:
         """Keep these topics in the cache from now on."""
@@ -109,7 +123,7 @@ class ClusterClient:
             if topic not in self._topics:
                 self._topics.add(topic)
                 if topic not in self.metadata.topics:
-                    self._is_stale = True
+                    self.mark_stale()
 
     def unfollow(self, topics: Iterable[str]) -> None:
         """Remove these topics from the cache."""
@@ -120,8 +134,8 @@ class ClusterClient:
     def in_time(self, left_ms: float | None = None) -> CallLimit:
         """Limit an ``async with`` block to ``call_timeout_ms``, or to ``left_ms``.
 
-        At the limit it raises a TransportError. Raises as ``OwningLoop``."""
-        self.owning_loop.check()
+        At the limit it raises a TransportError. Raises as ``check_loop``."""
+        self.check_loop()
         call_ms = self.config.call_timeout_ms
         if left_ms is None:
             left_ms = call_ms
@@ -230,8 +244,8 @@ class ClusterClient:
 
         A ``doubted`` broker, whose last answers were of no use, is used only if no other can be
         reached. Raises BrokerUnreachable if no known broker can be reached; if none is known, and
-        after a failure, ``refresh`` restarts from the bootstrap addresses."""
-        self.owning_loop.check()
+        after a failure, ``refresh`` restarts from the bootstrap addresses. Called within
+        ``in_time``."""
         if doubted:
             connection = await self._connection_to_another(doubted)
             if connection is not None:
@@ -244,7 +258,7 @@ class ClusterClient:
             await self.refresh()
         failure: BrokerUnreachable | None = None
         all_refuse = True
-        for node_id in self._shuffled(sorted(self.metadata.brokers)):
+        for node_id in shuffled(self._random, sorted(self.metadata.brokers)):
             if not self.pool.knows(node_id):
                 # It has left the cluster while others were tried.
                 continue
@@ -253,14 +267,18 @@ class ClusterClient:
             except BrokerUnreachable as error:
                 failure = _weightier(failure, error)
                 all_refuse = all_refuse and not error.retriable
-        self._is_stale, self.all_refuse = True, all_refuse
+        self.mark_stale()
+        self.all_refuse = all_refuse
         assert failure is not None, "the first of them was known"
         raise failure
 
     async def _connection_to_another(self, doubted: Collection[int]) -> Connection | None:
         others = [node_id for node_id in self.metadata.brokers if node_id not in doubted]
         # Connected brokers first, and none whose last connection attempts failed.
-        ordered = sorted(self._shuffled(sorted(others)), key=self._is_far)
+        ordered = sorted(
+            shuffled(self._random, sorted(others)),
+            key=lambda node_id: self.pool.ready(node_id) is None,
+        )
         for node_id in ordered:
             if self.pool.knows(node_id) and not self.pool.is_failing(node_id):
                 try:
@@ -268,9 +286,6 @@ class ClusterClient:
                 except BrokerUnreachable:
                     continue
         return None
-
-    def _is_far(self, node_id: int) -> bool:
-        return self.pool.ready(node_id) is None
 
     async def _connection_to_ask(self) -> Connection:
         """As ``any_connection``, or else a connection to a bootstrap address."""
@@ -286,7 +301,7 @@ class ClusterClient:
                 all_refuse = self.all_refuse
         failure: BrokerUnreachable | None = None
         net, clock, _ = self.environment
-        for index in self._shuffled(list(range(len(self._bootstrap)))):
+        for index in shuffled(self._random, list(range(len(self._bootstrap)))):
             try:
                 reaching(self._bootstrap[index])
                 return await connect(net, clock, self._bootstrap[index], self.config)
@@ -297,17 +312,11 @@ class ClusterClient:
         self.all_refuse = all_refuse
         raise failure
 
-    def _shuffled(self, numbers: list[int]) -> list[int]:
-        for last in range(len(numbers) - 1, 0, -1):
-            other = self._random.below(last + 1)
-            numbers[last], numbers[other] = numbers[other], numbers[last]
-        return numbers
-
     async def _ask(self, topics: list[str] | None, auto_create: bool) -> MetadataResponse:
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=auto_create)
         # Cleared first: an error found during the request counts again.
-        self._is_stale = False
+        self._set_stale(False)
         try:
             for _ in range(BROKERS_ASKED_MAX - 1):
                 try:
@@ -319,7 +328,7 @@ class ClusterClient:
                     continue
             return await self._ask_one(request)
         except BaseException:
-            self._is_stale = True
+            self.mark_stale()
             raise
 
     async def _ask_one(self, request: MetadataRequest) -> MetadataResponse:
@@ -343,6 +352,7 @@ class ClusterClient:
     def _learn(self, response: MetadataResponse, connection: Connection) -> None:
         before = set(self.metadata.brokers)
         self.metadata.apply(response, self.environment.clock.now_ms())
+        self._set_stale(self._is_stale)
         for node_id, broker in self.metadata.brokers.items():
             self.pool.set_address(node_id, broker.address)
             if broker.address == connection.address:
@@ -350,6 +360,14 @@ class ClusterClient:
                 self.pool.adopt(node_id, connection)
         for node_id in before - set(self.metadata.brokers):
             self.pool.forget(node_id)
+
+
+def shuffled(random: Random, numbers: list[int]) -> list[int]:
+    """The same numbers in a random order, in place."""
+    for last in range(len(numbers) - 1, 0, -1):
+        other = random.below(last + 1)
+        numbers[last], numbers[other] = numbers[other], numbers[last]
+    return numbers
 
 
 def usable(view: TopicView | None) -> TopicView | ErrorCode:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.records.arguments import check_text
 from ottla.protocol.apis import ApiKey
@@ -21,11 +21,13 @@ from ottla.wire.api import declare
 from ottla.wire.errors import RequestRefused, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
+    from ottla.client.cluster.private_pool import OwnPool
     from ottla.client.cluster.routing import Router
     from ottla.wire.api import RequestApi
     from ottla.wire.connection import Connection
+    from ottla.wire.pool import Pool
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -49,8 +51,12 @@ class Coordinators:
 
     The keys are group ids, or transactional ids with the ``key_type`` TRANSACTION."""
 
-    def __init__(self, router: Router, key_type: int = GROUP) -> None:
+    def __init__(
+        self, router: Router, key_type: int = GROUP, *, pool: Pool | OwnPool | None = None
+    ) -> None:
+        """``pool``: the connections to coordinators; by default those of the cluster."""
         self._router = router
+        self._pool = router.cluster.pool if pool is None else pool
         self._key_type = key_type
         self._api = FIND_COORDINATOR if key_type == GROUP else FIND_TRANSACTION_COORDINATOR
         self._known: dict[str, int] = {}
@@ -75,10 +81,10 @@ class Coordinators:
 
     async def find(self, key: str) -> int:
         """Return the coordinator's node id, which the pool knows. Raises RequestRefused."""
-        check_text("a group" if self._key_type == GROUP else "a transaction", key)
         known = self._known.get(key)
         if known is not None:
             return known
+        check_text("a group" if self._key_type == GROUP else "a transaction", key)
         return await self._router.repeated(partial(self._ask_broker, key), is_repeatable=True)
 
     async def _ask_broker(self, key: str) -> int:
@@ -105,18 +111,23 @@ class Coordinators:
 
     async def connection(self, key: str) -> Connection:
         """Return a connection to the coordinator. Raises RequestRefused or TransportError."""
-        pool = self._router.cluster.pool
         node_id = await self.find(key)
-        if not pool.knows(node_id):
+        try:
+            return await self._pool.connection(node_id)
+        except KeyError:
             # It has left the cluster since it was found.
             self.forget(key)
-            node_id = await self.find(key)
-        return await self._connect(node_id)
+            return await self._connect(await self.find(key))
 
     async def _connect(self, node_id: int) -> Connection:
-        return await self._router.cluster.pool.connection(node_id)
+        try:
+            return await self._pool.connection(node_id)
+        except KeyError:
+            raise RequestRefused(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has left the cluster"
+            ) from None
 
-    async def ask(
+    def ask(
         self,
         key: str,
         api: RequestApi[Request, Response],
@@ -124,7 +135,7 @@ class Coordinators:
         read: Callable[[Response, int, Connection], Result],
         *,
         is_repeatable: bool = True,
-    ) -> Result:
+    ) -> Coroutine[Any, Any, Result]:
         """Send a request to the coordinator; ``read`` raises RequestRefused for its errors.
 
         Retriable errors are retried, at the new coordinator if it has moved."""
@@ -144,7 +155,7 @@ class Coordinators:
                     self.forget(key)
                 raise
 
-        return await self._router.repeated(attempt, is_repeatable=is_repeatable)
+        return self._router.repeated(attempt, is_repeatable=is_repeatable)
 
 
 def _the_answer(response: FindCoordinatorResponse) -> Coordinator:

@@ -6,11 +6,13 @@ or for other brokers' disks, waits with it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.wire.pool import Pool
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from ottla.client.cluster.cluster import ClusterClient
     from ottla.wire.connection import Connection
 
@@ -30,12 +32,12 @@ class OwnPool:
         """Return the broker's connection if it has one now."""
         return self._pool.ready(node_id) if self._is_listed(node_id) else None
 
-    async def connection(self, node_id: int) -> Connection:
+    def connection(self, node_id: int) -> Coroutine[Any, Any, Connection]:
         """Return the broker's connection, after one attempt to connect if there is none.
 
         Raises BrokerUnreachable, and KeyError for a broker that has left the cluster."""
         self._is_listed(node_id)
-        return await self._pool.connection(node_id)
+        return self._pool.connection(node_id)
 
     def _is_listed(self, node_id: int) -> bool:
         address = self._shared.address_of(node_id)

@@ -203,12 +203,13 @@ class Router:
         fails at once: its address is more likely wrong than all its brokers are restarting."""
         cluster = self.cluster
         clock = cluster.environment.clock
+        now_ms = clock.now_ms()
         if deadline_ms is None:
-            deadline_ms = clock.now_ms() + cluster.config.call_timeout_ms
+            deadline_ms = now_ms + cluster.config.call_timeout_ms
         failures = 0
         failure: TransportError | RequestRefused | None = None
         while True:
-            limit = cluster.in_time(deadline_ms - clock.now_ms())
+            limit = cluster.in_time(deadline_ms - now_ms)
             try:
                 async with limit:
                     return await attempt()
@@ -229,5 +230,6 @@ class Router:
                 failure = error
             failures += 1
             await cluster.pause(failures, deadline_ms)
-            if clock.now_ms() >= deadline_ms:
+            now_ms = clock.now_ms()
+            if now_ms >= deadline_ms:
                 raise failure

@@ -35,16 +35,10 @@ class Upkeep:
         self._cluster = cluster
         self._wake = wake
         self._tasks = ClientTasks(on_crash)
+        # Run the owner's loop; end it and all jobs.
+        self.run, self.stop = self._tasks.start, self._tasks.stop
         # Set when no broker accepts this client any more; the owner takes it.
         self.refusal: AuthenticationFailed | None = None
-
-    def run(self, loop: Coroutine[Any, Any, None], name: str) -> None:
-        """Run the owner's loop."""
-        self._tasks.start(loop, name)
-
-    async def stop(self) -> None:
-        """End the loop and all jobs."""
-        await self._tasks.stop()
 
     def start_job(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start the job unless it is running."""

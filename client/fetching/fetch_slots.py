@@ -30,18 +30,14 @@ class FetchSlot:
     def __init__(self, cluster: ClusterClient, name: str) -> None:
         self.pool = OwnPool(cluster, name)
         # The partitions in flight, with turn and offset, by broker.
-        self._asked: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
+        self.in_flight: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
         # The partitions of the last request, and its wait.
         self._last: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
         self._waits_ms: dict[int, float] = {}
 
-    def is_taken(self, node_id: int) -> bool:
-        """Return whether a fetch from the broker is in flight."""
-        return node_id in self._asked
-
     def take(self, node_id: int, wanted: list[WantedPartition]) -> None:
         """Record that these partitions are in flight."""
-        self._asked[node_id] = {want.partition: (want.turn, want.offset) for want in wanted}
+        self.in_flight[node_id] = {want.partition: (want.turn, want.offset) for want in wanted}
 
     def wait_ms(self, node_id: int, wanted: list[WantedPartition]) -> float:
         """Return how long the broker may hold this second fetch, in milliseconds."""
@@ -54,13 +50,13 @@ class FetchSlot:
 
     def leave(self, node_id: int) -> None:
         """Record that the fetch has ended, with or without a response."""
-        self._asked.pop(node_id, None)
+        self.in_flight.pop(node_id, None)
 
     def missed(
         self, node_id: int, ready: list[TopicPartition], positions: Positions
     ) -> list[TopicPartition]:
         """Return the ready partitions that are not being fetched from their current position."""
-        asked = self._asked.get(node_id, {})
+        asked = self.in_flight.get(node_id, {})
         return [
             where
             for where in ready

@@ -105,7 +105,7 @@ class Fetcher(Arrivals):
         for partition in leaderless:
             self._absences.miss_partition(partition)
         for node_id, partitions in by_node.items():
-            if has_moved or not self._first.is_taken(node_id):
+            if has_moved or node_id not in self._first.in_flight:
                 self._fetch_from(node_id, partitions, now_ms)
         if leaderless or (by_node and now_ms > self._cluster.fresh_until_ms):
             self._upkeep.refresh({where.topic for where in self.positions.partitions})
@@ -121,14 +121,15 @@ class Fetcher(Arrivals):
         ready = ready_of(positions, partitions, now_ms)
         if ready is None:
             # Moved partitions are checked again when there is room.
-            self._has_moved = self._has_moved or self._first.is_taken(node_id)
+            self._has_moved = self._has_moved or node_id in self._first.in_flight
             return
-        alone, slot = self._oversize.alone(node_id, ready), self._first
-        if alone is not None:
-            ready = [alone]
-        if slot.is_taken(node_id):
+        alone, slot = None, self._first
+        if self._oversize.suspects:
+            alone = self._oversize.alone(node_id, ready)
+            ready = ready if alone is None else [alone]
+        if node_id in slot.in_flight:
             ready, slot = slot.missed(node_id, ready, positions), self._beside
-        if not ready or slot.is_taken(node_id):
+        if not ready or node_id in slot.in_flight:
             return
         connection = slot.pool.ready(node_id)
         if connection is None:
@@ -195,7 +196,8 @@ class Fetcher(Arrivals):
             if not isinstance(failure, TransportError):
                 self.crash(failure)
             return
-        self._oversize.answered(node_id, [want.partition for want in wanted])
+        if self._oversize.suspects:
+            self._oversize.answered(node_id, [want.partition for want in wanted])
         response = future.result()
         code = error_code(response.error_code)
         was_incremental = session.is_incremental

@@ -28,11 +28,13 @@ class RecordHandout:
 
     def interrupt(self) -> None:
         """Stop the iteration; its remaining records are fetched again when they are wanted."""
-        self._put_back(self.handed.interrupt())
+        if offsets := self.handed.interrupt():
+            self._put_back(offsets)
 
     def rewind(self) -> None:
         """Go back to the first records that the application may not have finished."""
-        self._put_back({**self.handed.interrupt(), **self.handed.unfinished()})
+        if offsets := {**self.handed.interrupt(), **self.handed.unfinished()}:
+            self._put_back(offsets)
 
     def settle(self, positions: Mapping[TopicPartition, Committed]) -> None:
         """Record the application's own commit: it has finished all before these positions."""
@@ -49,9 +51,8 @@ class RecordHandout:
     def _put_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         for where, offset in offsets.items():
             self._positions.put_back(where, offset)
-        if offsets:
-            self._fetcher.drop_stale_fetches()
-            self._fetcher.wake()
+        self._fetcher.drop_stale_fetches()
+        self._fetcher.wake()
 
     def given(self) -> dict[TopicPartition, Committed]:
         """Return all positions, after the records that the application was given."""

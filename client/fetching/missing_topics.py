@@ -39,7 +39,7 @@ class Absences:
         self.miss_topic(where.topic)
         view = self._metadata.topics.get(where.topic)
         if view is not None and view.partitions and where.partition not in view.partitions:
-            count = view.partition_count
+            count = len(view.partitions)
             self._tell(
                 where,
                 f"topic {where.topic!r} has no partition {where.partition}, only {count} counted "

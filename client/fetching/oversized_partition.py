@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 class OversizeSearch:
     """Owned by one fetcher; keeps its suspects by broker."""
 
-    __slots__ = ("_suspects",)
+    __slots__ = ("suspects",)
 
     def __init__(self) -> None:
-        self._suspects: dict[int, list[TopicPartition]] = {}
+        self.suspects: dict[int, list[TopicPartition]] = {}
 
     def suspect(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
         """Suspect these partitions after a response that was too large; fetch each alone."""
-        self._suspects[node_id] = list(partitions)
+        self.suspects[node_id] = list(partitions)
 
     def alone(self, node_id: int, ready: list[TopicPartition]) -> TopicPartition | None:
         """Return the next suspect to fetch alone, or None."""
-        left = [where for where in self._suspects.pop(node_id, ()) if where in ready]
+        left = [where for where in self.suspects.pop(node_id, ()) if where in ready]
         if not left:
             return None
-        self._suspects[node_id] = left
+        self.suspects[node_id] = left
         return left[0]
 
     def answered(self, node_id: int, partitions: list[TopicPartition]) -> None:
         """Clear partitions that have answered, or were identified."""
-        left = [where for where in self._suspects.pop(node_id, ()) if where not in partitions]
+        left = [where for where in self.suspects.pop(node_id, ()) if where not in partitions]
         if left:
-            self._suspects[node_id] = left
+            self.suspects[node_id] = left

@@ -58,10 +58,11 @@ class PartitionPosition:
         return self.last_stable_offset if is_committed else self.high_watermark
 
     def source(self, leader: int, brokers: Container[int], now_ms: float) -> int:
-        """Return the broker to fetch from (KIP-392): the leader, or the replica it named last."""
+        """Return the broker to fetch from (KIP-392): the replica that the leader named last if it
+        can still be used, or else the leader, which then names one anew."""
         replica = self.read_replica
-        if replica is None or (now_ms < self.read_replica_until_ms and replica in brokers):
-            return leader if replica is None else replica
+        if replica is not None and now_ms < self.read_replica_until_ms and replica in brokers:
+            return replica
         self.read_replica = None
         return leader
 

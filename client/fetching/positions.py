@@ -33,7 +33,7 @@ def share_of(count: int, limit_bytes_max: int) -> int:
     return min(share_bytes, limit_bytes_max)
 
 
-class Positions:
+class Positions(dict["TopicPartition", PartitionPosition]):
     """All assigned partitions of one consumer, in serving order. Owned by its fetcher."""
 
     def __init__(self, limit_bytes: int | None, limit_bytes_max: int) -> None:
@@ -43,18 +43,11 @@ class Positions:
         self._limit_bytes_given = limit_bytes
         self._limit_bytes_max = limit_bytes_max
         self._limit_bytes = limit_bytes or share_of(1, limit_bytes_max)
-        self._places: dict[TopicPartition, PartitionPosition] = {}
         self._turn = 0
-
-    def __getitem__(self, partition: TopicPartition) -> PartitionPosition:
-        return self._places[partition]
-
-    def get(self, partition: TopicPartition) -> PartitionPosition | None:
-        return self._places.get(partition)
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        return list(self._places)
+        return list(self)
 
     def assign(self, partitions: Iterable[TopicPartition], *, is_awaiting: bool = False) -> None:
         """Make this the assignment; partitions that stay keep their position.
@@ -63,10 +56,10 @@ class Positions:
         wanted = list(partitions)
         if self._limit_bytes_given is None:
             self._limit_bytes = share_of(len(wanted), self._limit_bytes_max)
-        self._places = {
-            partition: self._places.get(partition) or self._fresh(is_awaiting)
-            for partition in wanted
-        }
+        before = dict(self)
+        self.clear()
+        for partition in wanted:
+            self[partition] = before.get(partition) or self._fresh(is_awaiting)
 
     def _fresh(self, is_awaiting: bool) -> PartitionPosition:
         # Turns are never repeated, so a response for an earlier assignment of the partition is
@@ -76,93 +69,93 @@ class Positions:
 
     def awaiting(self) -> dict[TopicPartition, int]:
         """Return partitions whose committed offset has to be fetched, each with its turn."""
-        return {where: place.turn for where, place in self._places.items() if place.is_awaiting}
+        return {where: position.turn for where, position in self.items() if position.is_awaiting}
 
     def begin_at(self, partition: TopicPartition, turn: int, offset: int | None) -> None:
         """Begin at the group's committed offset; None if it has none. Does nothing if the consumer
         has moved since the request."""
-        place = self._places.get(partition)
-        if place is None or place.turn != turn or not place.is_awaiting:
+        position = self.get(partition)
+        if position is None or position.turn != turn or not position.is_awaiting:
             return
-        place.is_awaiting = False
+        position.is_awaiting = False
         if offset is not None:
             self.seek(partition, offset)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Continue at that offset."""
         assert offset >= 0
-        place = self._jump(partition)
-        place.offset = place.fetch_offset = offset
+        position = self._jump(partition)
+        position.offset = position.fetch_offset = offset
 
     def put_back(self, partition: TopicPartition, offset: int) -> None:
         """Go back to an earlier offset; does nothing if the consumer is before it.
 
         The epoch check of the next leader still covers what was fetched: a log that diverges before
         this offset diverges before that, too."""
-        place = self._places.get(partition)
-        if place is None or (place.offset is not None and place.offset < offset):
+        position = self.get(partition)
+        if position is None or (position.offset is not None and position.offset < offset):
             return
-        epochs = place.fetched_epoch, place.checked_epoch
+        epochs = position.fetched_epoch, position.checked_epoch
         self.seek(partition, offset)
-        place.fetched_epoch, place.checked_epoch = epochs
+        position.fetched_epoch, position.checked_epoch = epochs
 
     def seek_timestamp(self, partition: TopicPartition, timestamp: int) -> None:
         """Continue at the result of looking up that timestamp (or special value)."""
-        place = self._jump(partition)
-        place.wanted_timestamp = timestamp
+        position = self._jump(partition)
+        position.wanted_timestamp = timestamp
 
     def _jump(self, partition: TopicPartition) -> PartitionPosition:
-        place = self._places[partition]
+        position = self[partition]
         self._turn += 1
-        place.turn = self._turn
-        place.offset = None
-        place.fetch_offset = -1
-        place.wanted_timestamp = None
-        place.fetch_count = 0
-        place.limit_bytes = self._limit_bytes
-        place.is_held = place.is_awaiting = False
-        place.fetched_epoch = place.checked_epoch = -1
-        return place
+        position.turn = self._turn
+        position.offset = None
+        position.fetch_offset = -1
+        position.wanted_timestamp = None
+        position.fetch_count = 0
+        position.limit_bytes = self._limit_bytes
+        position.is_held = position.is_awaiting = False
+        position.fetched_epoch = position.checked_epoch = -1
+        return position
 
     def to_look_up(self, now_ms: float) -> dict[TopicPartition, int]:
         """Return partitions that need a position, with the timestamp to look up."""
         return {
-            partition: place.wanted_timestamp
-            for partition, place in self._places.items()
-            if place.offset is None
-            and place.wanted_timestamp is not None
-            and place.not_before_ms <= now_ms
+            partition: position.wanted_timestamp
+            for partition, position in self.items()
+            if position.offset is None
+            and position.wanted_timestamp is not None
+            and position.not_before_ms <= now_ms
         }
 
     def without_position(self) -> list[TopicPartition]:
         """Return partitions without any position to begin at."""
         return [
             partition
-            for partition, place in self._places.items()
-            if place.offset is None
-            and place.wanted_timestamp is None
-            and not (place.is_held or place.is_awaiting)
+            for partition, position in self.items()
+            if position.offset is None
+            and position.wanted_timestamp is None
+            and not (position.is_held or position.is_awaiting)
         ]
 
     def looked_up(self, partition: TopicPartition, turn: int, offset: int) -> bool:
         """Take the result of a look-up; False if the consumer has moved since the request."""
-        place = self._places.get(partition)
-        if place is None or place.turn != turn or place.offset is not None:
+        position = self.get(partition)
+        if position is None or position.turn != turn or position.offset is not None:
             return False
-        place.offset = place.fetch_offset = offset
-        place.wanted_timestamp = None
-        place.failures = 0
+        position.offset = position.fetch_offset = offset
+        position.wanted_timestamp = None
+        position.failures = 0
         return True
 
     def fetchable(self, partition: TopicPartition, now_ms: float) -> bool:
         """Return whether the partition may be part of a fetch now."""
-        place = self._places[partition]
+        position = self[partition]
         return (
-            place.offset is not None
-            and not place.is_paused
-            and not place.is_held
-            and place.fetch_count < COMPLETED_FETCHES_MAX
-            and place.not_before_ms <= now_ms
+            position.offset is not None
+            and not position.is_paused
+            and not position.is_held
+            and position.fetch_count < COMPLETED_FETCHES_MAX
+            and position.not_before_ms <= now_ms
         )
 
     def is_full(self, partition: TopicPartition) -> bool:
@@ -170,8 +163,8 @@ class Positions:
 
         While it does, no other partition of its broker is fetched either: a fetch that waits for
         their data would keep this one waiting for up to ``fetch_wait_ms`` after it has room."""
-        place = self._places[partition]
-        return not place.is_paused and place.fetch_count >= COMPLETED_FETCHES_MAX
+        position = self[partition]
+        return not position.is_paused and position.fetch_count >= COMPLETED_FETCHES_MAX
 
     def fetched(
         self,
@@ -182,48 +175,48 @@ class Positions:
     ) -> None:
         """Record a buffered fetch that ends before that offset: ``epoch`` is that of its last
         batch, ``leader_epoch`` that of the leader whose log it is from."""
-        place = self._places[partition]
-        place.fetched_epoch = epoch
-        place.checked_epoch = max(place.checked_epoch, leader_epoch)
-        assert next_offset > place.fetch_offset
-        place.fetch_offset = next_offset
-        place.fetch_count += 1
-        place.limit_bytes = self._limit_bytes
+        position = self[partition]
+        position.fetched_epoch = epoch
+        position.checked_epoch = max(position.checked_epoch, leader_epoch)
+        assert next_offset > position.fetch_offset
+        position.fetch_offset = next_offset
+        position.fetch_count += 1
+        position.limit_bytes = self._limit_bytes
         # Moved to the end, so that the first of many busy partitions cannot starve the rest.
-        self._places[partition] = self._places.pop(partition)
+        self[partition] = self.pop(partition)
 
     def read_to(self, partition: TopicPartition, next_offset: int) -> None:
         """Record that the application has everything before that offset."""
-        place = self._places[partition]
-        assert place.offset is not None
-        assert next_offset >= place.offset
-        place.offset = next_offset
+        position = self[partition]
+        assert position.offset is not None
+        assert next_offset >= position.offset
+        position.offset = next_offset
 
     def fetch_done(self, partition: TopicPartition) -> None:
         """Record that the application has read a completed fetch to its end."""
-        place = self._places[partition]
-        assert place.fetch_count > 0
-        place.fetch_count -= 1
+        position = self[partition]
+        assert position.fetch_count > 0
+        position.fetch_count -= 1
 
     def grow_limit(self, partition: TopicPartition) -> bool:
         """Double the size of the next fetch after one without a whole batch; False at the limit."""
-        place = self._places[partition]
-        if place.limit_bytes >= self._limit_bytes_max:
+        position = self[partition]
+        if position.limit_bytes >= self._limit_bytes_max:
             return False
-        place.limit_bytes = min(2 * place.limit_bytes, self._limit_bytes_max)
+        position.limit_bytes = min(2 * position.limit_bytes, self._limit_bytes_max)
         return True
 
     def delay(self, partition: TopicPartition, until_ms: float) -> None:
         """Avoid the partition until then after a failure, and fetch from its leader first."""
-        place = self._places[partition]
-        place.read_replica = None
-        place.failures += 1
-        place.not_before_ms = until_ms
+        position = self[partition]
+        position.read_replica = None
+        position.failures += 1
+        position.not_before_ms = until_ms
 
     def next_delay_ms(self, now_ms: float) -> float | None:
         """Return when the next delayed partition may be retried."""
         later = [
-            place.not_before_ms for place in self._places.values() if place.not_before_ms > now_ms
+            position.not_before_ms for position in self.values() if position.not_before_ms > now_ms
         ]
         return min(later) if later else None
 
@@ -234,13 +227,14 @@ def by_source(
     """Return the partitions by the broker to fetch them from, and those without a leader."""
     by_node: dict[int, list[TopicPartition]] = {}
     leaderless = []
-    for partition in positions.partitions:
+    for partition, position in positions.items():
         leader = metadata.leader_of(partition)
         if leader is None:
             leaderless.append(partition)
         else:
-            source = positions[partition].source(leader, metadata.brokers, now_ms)
-            by_node.setdefault(source, []).append(partition)
+            if position.read_replica is not None:
+                leader = position.source(leader, metadata.brokers, now_ms)
+            by_node.setdefault(leader, []).append(partition)
     return by_node, leaderless
 
 
@@ -264,14 +258,14 @@ def place_asked(
     """Return the position that was fetched, None if the consumer has left it.
 
     A response of a new leader may have moved it, too, before a slower broker answers."""
-    place = positions.get(partition)
-    if place is None or place.turn != turn or place.fetch_offset != offset:
+    position = positions.get(partition)
+    if position is None or position.turn != turn or position.fetch_offset != offset:
         return None
-    return place
+    return position
 
 
 def leave_replica(positions: Positions, now_ms: float, node_id: int) -> None:
     """Stop using replicas on a broker that cannot be reached."""
-    for partition in positions.partitions:
-        if positions[partition].read_replica == node_id:
-            positions[partition].leave_replica(now_ms)
+    for position in positions.values():
+        if position.read_replica == node_id:
+            position.leave_replica(now_ms)

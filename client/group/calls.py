@@ -123,7 +123,7 @@ class GroupCalls(BatchReading):
         """
         group = self._member()
         positions = None if offsets is None else positions_of("offsets to commit", offsets)
-        self._router.cluster.owning_loop.check()
+        self._router.cluster.check_loop()
         await group.offsets.commit(positions, group.identity)
 
     async def committed(

@@ -7,7 +7,7 @@ coordinator and retries until it succeeds or the time limit ends.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.cluster.coordinators import Coordinators
 from ottla.client.group.commit_requests import (
@@ -31,7 +31,7 @@ from ottla.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from ottla.client.cluster.routing import Router
     from ottla.client.group.commit_state import Flight, Ticket
@@ -140,13 +140,13 @@ class Commits:
             return error
         return None
 
-    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
+    def fetch(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Coroutine[Any, Any, dict[TopicPartition, Committed]]:
         """Return the group's positions; partitions without one are left out. Raises GroupRefused.
 
         Waits for transactions that are about to move a position (KIP-447)."""
-        return await fetch_positions(
-            self._coordinators, self._group_id, partitions, require_stable=True
-        )
+        return fetch_positions(self._coordinators, self._group_id, partitions, require_stable=True)
 
     async def stop(self) -> None:
         """End without waiting; pending calls raise ClientClosed."""

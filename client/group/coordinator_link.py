@@ -12,7 +12,6 @@ from ottla.client.cluster.coordinators import Coordinators
 from ottla.client.cluster.private_pool import OwnPool
 from ottla.client.cluster.routing import Router
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -22,11 +21,10 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespon
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.api import declare
-from ottla.wire.errors import RequestRefused
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from ottla.client.cluster.cluster import ClusterClient
     from ottla.wire.api import RequestApi
@@ -56,17 +54,9 @@ class OwnCoordinators(Coordinators):
     """As ``Coordinators``, over connections of its own; ``close`` them in the end."""
 
     def __init__(self, cluster: ClusterClient, name: str) -> None:
-        super().__init__(Router(cluster))
-        self._pool = OwnPool(cluster, name)
-        self.close = self._pool.close
-
-    async def _connect(self, node_id: int) -> Connection:
-        try:
-            return await self._pool.connection(node_id)
-        except KeyError:
-            raise RequestRefused(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has left the cluster"
-            ) from None
+        pool = OwnPool(cluster, name)
+        super().__init__(Router(cluster), pool=pool)
+        self.close = pool.close
 
 
 class MembershipLink:
@@ -81,9 +71,9 @@ class MembershipLink:
         """Drop the known coordinator: another broker may have taken over."""
         self._coordinators.forget(self._group_id)
 
-    async def connection(self) -> Connection:
+    def connection(self) -> Coroutine[Any, Any, Connection]:
         """Return a connection to the coordinator. Raises RequestRefused or TransportError."""
-        return await self._coordinators.connection(self._group_id)
+        return self._coordinators.connection(self._group_id)
 
     @staticmethod
     def send(connection: Connection, request: Any, timeout_ms: float | None) -> asyncio.Future[Any]:

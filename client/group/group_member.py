@@ -78,6 +78,11 @@ class GroupMember:
         self.offsets.is_delegated = companion is not None
         self._handout.handed.finish()
 
+    def commit_if_due(self) -> None:
+        """Start an automatic commit of what the application has processed."""
+        if self._member.owned:
+            self.offsets.commit_if_due(self._clock.now_ms(), self._member.identity)
+
     async def stop(self) -> None:
         """End without a request to the group."""
         await self._membership.stop()
@@ -97,7 +102,7 @@ class GroupMember:
     @property
     def has_news(self) -> bool:
         """Whether ``change`` has something to do."""
-        return self._member.has_change or self._member.refusal is not None
+        return self._member.change is not None or self._member.refusal is not None
 
     @property
     def may_read(self) -> bool:
@@ -115,7 +120,7 @@ class GroupMember:
             if change is not None:
                 await self._carry_out(change)
         refusal = member.refusal
-        if refusal is not None and not member.has_change:
+        if refusal is not None and member.change is None:
             if refusal.code is ErrorCode.NONE:
                 raise UnsupportedByBroker(refusal.text)
             raise RequestRefused(refusal.code, refusal.text)
@@ -211,7 +216,7 @@ class GroupMember:
         """Continue under this identity, with what the member holds."""
         self.offsets.renew(identity)
 
-    def on_tick(self, now_ms: float) -> bool:
+    def on_tick(self) -> bool:
         """Commit if due. Returns whether the application has taken records since the last tick."""
-        self.offsets.commit_if_due(now_ms, self.identity)
+        self.commit_if_due()
         return self._handout.handed.has_progressed()

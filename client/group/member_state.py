@@ -107,22 +107,18 @@ class MemberProtocol:
         self.owned: frozenset[TopicPartition] = frozenset()
         self.refusal: MembershipRefusal | None = None
         self.notes: list[LogNote] = []
-        self._change: AssignmentChange | None = None
+        # What the application has to carry out next.
+        self.change: AssignmentChange | None = None
         self._applying: AssignmentChange | None = None
         self._must_lose = False
         self._next_heartbeat_ms = 0.0
 
     # The application's side.
 
-    @property
-    def has_change(self) -> bool:
-        """Whether the application has a change to carry out."""
-        return self._change is not None
-
     def begin_change(self) -> AssignmentChange | None:
         """Return the change to carry out now; call ``end_change`` when that is done."""
         assert self._applying is None, "one change at a time"
-        self._applying, self._change = self._change, None
+        self._applying, self.change = self.change, None
         return self._applying
 
     def end_change(self) -> None:
@@ -135,21 +131,21 @@ class MemberProtocol:
         if self._must_lose:
             # The coordinator has forgotten the member in the meantime.
             self._must_lose = False
-            self._change = change_of(lost=self.owned)
+            self.change = change_of(lost=self.owned)
         self._changed(change)
 
     def leaving_change(self) -> AssignmentChange | None:
         """Return the change to carry out before ``leave``; it replaces a pending one."""
         assert self._applying is None, "one change at a time"
-        is_lost = self._change is not None and bool(self._change.lost)
-        self._change = change_of(lost=self.owned) if is_lost else change_of(revoked=self.owned)
+        is_lost = self.change is not None and bool(self.change.lost)
+        self.change = change_of(lost=self.owned) if is_lost else change_of(revoked=self.owned)
         return self.begin_change()
 
     def leave(self, reason: str, *, is_closing: bool) -> None:
         """End the subscription. ``is_closing``: the whole consumer ends."""
         assert not self.owned
         self.refusal = None
-        self._change = None
+        self.change = None
         self.identity = GroupIdentity(self.settings.group_id, instance_id=self.settings.instance_id)
         self._leave(reason, MembershipPhase.OUT, is_closing=is_closing)
 
@@ -197,13 +193,13 @@ class MemberProtocol:
     def _offer(self, change: AssignmentChange | None) -> None:
         """Make this the application's next change."""
         assert self._applying is None
-        assert self._change is None
-        self._change = change
+        assert self.change is None
+        self.change = change
 
     @property
     def _is_waiting(self) -> bool:
         """Whether the application still has a change to carry out."""
-        return self._change is not None or self._applying is not None
+        return self.change is not None or self._applying is not None
 
     def _lose(self, *, keep_member_id: bool = False) -> None:
         """Stop being a member: all that the application holds is lost."""
@@ -211,7 +207,7 @@ class MemberProtocol:
         if not keep_member_id:
             self.member_id = NO_MEMBER
         if self._applying is None:
-            self._change = change_of(lost=self.owned)
+            self.change = change_of(lost=self.owned)
         else:
             self._must_lose = True
 

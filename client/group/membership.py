@@ -53,7 +53,7 @@ class MembershipOwner(Protocol):
     def on_identity(self, identity: GroupIdentity) -> None:
         """Called when the member has a new identity."""
 
-    def on_tick(self, now_ms: float) -> bool:
+    def on_tick(self) -> bool:
         """Called at intervals; returns whether the application has been alive since."""
 
 
@@ -83,6 +83,8 @@ class Membership:
         self._wake = asyncio.Event()
         self._out = asyncio.Event()
         self._is_running = False
+        longest_ms = config.effective_rebalance_timeout_ms + JOIN_GRACE_MS
+        self._join_timeout_ms = max(longest_ms, config.request_timeout_ms)
         self._failures = 0
 
     # The consumer's side.
@@ -142,9 +144,9 @@ class Membership:
         while True:
             self._wake.clear()
             member, now_ms = self.member, self._clock.now_ms()
-            self._tend_topics(now_ms)
-            if self._owner.on_tick(now_ms):
+            if self._owner.on_tick():
                 member.liveness.progress(now_ms)
+            self._subscribed.tend(now_ms)
             if isinstance(member, ClassicMember) and member.has_to_assign:
                 await self._assign(member)
                 continue
@@ -156,21 +158,6 @@ class Membership:
             else:
                 await self._perform(request)
                 self._tell()
-
-    def _tend_topics(self, now_ms: float) -> None:
-        """Give the member the topics of the cluster."""
-        member = self.member
-        self._subscribed.tend()
-        if member.phase in (MembershipPhase.OUT, MembershipPhase.FAILED):
-            return
-        if isinstance(member, ConsumerMember):
-            if member.unnamed:
-                member.name_topics(self._topics.names())
-            if member.unnamed:
-                self._topics.look_for_ids()
-        counts = self._topics.counts()
-        self._topics.keep_fresh(counts, now_ms)
-        member.topics_seen(counts, now_ms)
 
     def _tell(self) -> None:
         member = self.member
@@ -187,7 +174,8 @@ class Membership:
                 "until it says whether this member is still in the group",
                 self._config.group_id,
             )
-        if member.has_change or member.refusal is not None or has_doubts != self._has_doubts:
+        has_news = member.change is not None or member.refusal is not None
+        if has_news or has_doubts != self._has_doubts:
             self._owner.on_news()
         self._has_doubts = has_doubts
         if member.phase is MembershipPhase.OUT:
@@ -247,8 +235,7 @@ class Membership:
         waits_for_others = isinstance(request, JoinGroupRequest | SyncGroupRequest)
         timeout_ms = None
         if waits_for_others:
-            longest_ms = self._config.effective_rebalance_timeout_ms + JOIN_GRACE_MS
-            timeout_ms = max(longest_ms, self._config.request_timeout_ms)
+            timeout_ms = self._join_timeout_ms
         future = self._link.send(connection, request, timeout_ms)
         future.add_done_callback(lambda _: self._wake.set())
         while not future.done():

@@ -85,10 +85,8 @@ class GroupOffsets:
         return await self._commits.fetch(partitions)
 
     def commit_if_due(self, now_ms: float, member: GroupIdentity) -> None:
-        """Start an automatic commit of what the application has processed."""
-        if self.is_delegated:
-            return
-        if self._fetcher.positions.partitions and self._commits.due(now_ms):
+        """As ``GroupMember.commit_if_due``, which has partitions."""
+        if not self.is_delegated and self._commits.due(now_ms):
             self._note(self._handout.finished())
             self._commits.start_commit(member)
 

@@ -73,7 +73,7 @@ class MembershipTopics:
 
     def _count(self, topic: str) -> int:
         view = self._cluster.metadata.topics.get(topic)
-        return 0 if view is None or view.error in GONE else view.partition_count
+        return 0 if view is None or view.error in GONE else len(view.partitions)
 
     def details(self) -> GroupDetails:
         """Return the racks of the replicas, if brokers report racks."""
@@ -178,12 +178,23 @@ class SubscribedTopics:
         self._pattern = self._regex = None
         self._topics.look_again()
 
-    def tend(self) -> None:
-        """Check whether other topics match by now."""
-        if self._pattern is None or self._regex is not None:
+    def tend(self, now_ms: float) -> None:
+        """Check whether other topics match by now, and give the member the topics as they are."""
+        member, topics = self._member, self._topics
+        if member.phase is MembershipPhase.FAILED:
             return
-        if self._member.phase is not MembershipPhase.FAILED:
-            self._topics.look_for(self._pattern, self._found)
+        if self._pattern is not None and self._regex is None:
+            topics.look_for(self._pattern, self._found)
+        if member.phase is MembershipPhase.OUT:
+            return
+        if isinstance(member, ConsumerMember):
+            if member.unnamed:
+                member.name_topics(topics.names())
+            if member.unnamed:
+                topics.look_for_ids()
+        counts = topics.counts()
+        topics.keep_fresh(counts, now_ms)
+        member.topics_seen(counts, now_ms)
 
     def _found(self, topics: tuple[str, ...]) -> None:
         if self._pattern is not None and self._regex is None:

@@ -75,7 +75,7 @@ class BulkSending(ABC):
         divider = Divider(partition, partial(self._partition_of_key, view), timestamp)
         deliveries: list[Delivery] = []
         for where, rows in divider.divide(records, key):
-            if where is not None and where >= view.partition_count:
+            if where is not None and where >= len(view.partitions):
                 view = await self._grown(view)
                 if sender.transactions is not None:
                     sender.transactions.check_open(serial)

@@ -130,12 +130,12 @@ def test_what_is_asked_for_from_where_it_is_is_not_missed() -> None:
     slot.take(1, [WantedPartition(one, positions[one].turn, 5, 1)])
 
     assert slot.missed(1, [one, other], positions) == [other]
-    assert slot.is_taken(1)
+    assert 1 in slot.in_flight
     assert slot.missed(2, [one, other], positions) == [one, other]
     positions.seek(one, 5)
     assert slot.missed(1, [one, other], positions) == [one, other]
     slot.leave(1)
-    assert not slot.is_taken(1)
+    assert 1 not in slot.in_flight
 
 
 def test_who_does_not_move_again_is_parked_longer() -> None:

@@ -135,7 +135,7 @@ class ClassicScene(Scene):
         """Be a member that holds these."""
         self.join(generation)
         self.sync(*numbers)
-        if self.member.has_change:
+        if self.member.change is not None:
             self.apply()
         assert self.member.phase is MembershipPhase.STABLE
 

@@ -72,7 +72,7 @@ def test_topics_that_are_not_wanted_any_more_are_not_taken() -> None:
     scene.member.subscribe(["other"], scene.now_ms)
     scene.sync(0, 1)
 
-    assert not scene.member.has_change
+    assert scene.member.change is None
     scene.next(JoinGroupRequest)
 
 
@@ -132,7 +132,7 @@ def test_a_cooperative_member_keeps_what_it_gets_again() -> None:
     scene.join(generation=2)
     scene.sync(0, 1)
 
-    assert not scene.member.has_change
+    assert scene.member.change is None
     assert scene.is_idle()
     assert scene.member.phase is MembershipPhase.STABLE
 
@@ -191,7 +191,7 @@ def test_what_waits_to_be_assigned_is_dropped_when_the_coordinator_forgets() -> 
     scene.sync(0)
     scene.heartbeat(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    assert not scene.member.has_change
+    assert scene.member.change is None
     scene.next(JoinGroupRequest)
 
 
@@ -206,7 +206,7 @@ def test_an_answer_to_an_earlier_generation_changes_nothing(code: ErrorCode) -> 
 
     assert scene.answer(old, code) is NextAction.GO_ON
     assert scene.member.phase is MembershipPhase.STABLE
-    assert not scene.member.has_change
+    assert scene.member.change is None
     assert scene.is_idle()
 
 
@@ -261,7 +261,7 @@ def test_every_error_leads_somewhere(kind: type, code: ErrorCode) -> None:
         assert not code.retriable
         assert scene.member.refusal is not None
         return
-    if scene.member.has_change:
+    if scene.member.change is not None:
         scene.apply()
     scene.wait(SETTINGS.heartbeat_interval_ms)
     assert scene.member.advance(scene.now_ms) is not None

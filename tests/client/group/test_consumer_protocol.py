@@ -75,7 +75,7 @@ def test_a_topic_without_a_name_is_waited_for() -> None:
     scene.beat(given=(0,), topic_id=OTHER_ID)
     assert scene.member.unnamed == {OTHER_ID}
     assert scene.is_idle()
-    assert not scene.member.has_change
+    assert scene.member.change is None
 
     scene.member.name_topics({OTHER_ID: "u"})
     assert scene.is_idle()
@@ -124,7 +124,7 @@ def test_every_error_leads_somewhere(is_new: bool, code: ErrorCode) -> None:
     if scene.member.phase is MembershipPhase.FAILED:
         assert not code.retriable
         return
-    if scene.member.has_change:
+    if scene.member.change is not None:
         scene.apply()
     scene.next(ConsumerGroupHeartbeatRequest)
 

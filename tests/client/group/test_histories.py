@@ -156,7 +156,7 @@ class History:
             isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch == 0
         )
         if joins:
-            assert not member.has_change, "it joins before the application has done its part"
+            assert member.change is None, "it joins before the application has done its part"
             assert not self.is_applying
         if isinstance(request, JoinGroupRequest) and request.protocols[0].name == "range":
             assert not member.owned, "somebody else is given what is still read"
@@ -168,7 +168,7 @@ class History:
     def check(self) -> None:
         member = self.member
         assert (member.phase is MembershipPhase.FAILED) == (member.refusal is not None)
-        if member.owned and member.phase is MembershipPhase.STABLE and not member.has_change:
+        if member.owned and member.phase is MembershipPhase.STABLE and member.change is None:
             assert member.identity.generation == member.generation
 
     def settle(self) -> MembershipPhase:
@@ -180,12 +180,12 @@ class History:
         member.liveness.enter_poll()
         member.subscribe(["t"], self.scene.now_ms)
         for _ in range(12):
-            if member.has_change:
+            if member.change is not None:
                 self.scene.apply()
             self.talk(ErrorCode.NONE, {1, 2})
             self.check()
             self.scene.wait(1_000)
-        assert not member.has_change
+        assert member.change is None
         if isinstance(member, ConsumerMember):
             assert {where.partition for where in member.owned} == {1, 2}
         return member.phase
