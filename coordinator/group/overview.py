@@ -131,6 +131,7 @@ class GroupOverview:
             deletion.settle(result, ErrorCode.NONE)
 
         def on_failed(error: ErrorCode) -> None:
+            assert error is not ErrorCode.NONE, "a deletion that failed would be told as done"
             if group is not None and group.group_type != CLASSIC:
                 self._scope.must_reload = True
             deletion.settle(result, answer_to(error))
@@ -141,6 +142,7 @@ class GroupOverview:
         tombstones = list(group.tombstones()) if group is not None else []
         if group is not None and group.group_type != CLASSIC:
             # It leaves memory with the append: a member that joins now creates a new group.
+            assert self._groups[group_id] is group, "a group that has just begun would be lost"
             del self._groups[group_id]
         deletion.wait_for(result)
         continuation = Continuation(on_committed, on_failed, on_overdue)
@@ -164,6 +166,7 @@ class _Deletion:
         """Wait for the outcome of that group."""
         assert not self._is_closed
         assert result.error_code == ErrorCode.NONE
+        assert id(result) not in self._open, "each group of a request is deleted once"
         self._open.add(id(result))
 
     def close(self) -> None:
@@ -182,6 +185,7 @@ class _Deletion:
     def _answer_if_settled(self) -> None:
         if self._is_closed and not self._open and not self._is_answered:
             self._is_answered = True
+            assert all(result.error_code != ErrorCode.REQUEST_TIMED_OUT for result in self._results)
             self._scope.outbox.answer(self._ticket, DeleteGroupsResponse(results=self._results))
 
 
@@ -192,6 +196,7 @@ def _is_left(group: Group) -> bool:
 
 def _described(group: ClassicGroup) -> DescribedGroup:
     is_stable = group.state is ClassicGroupState.STABLE
+    assert group.roster.members or not is_stable, "a stable group has members"
     protocol = group.generation.protocol_name if is_stable else None
     return DescribedGroup(
         group_id=group.group_id,

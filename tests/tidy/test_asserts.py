@@ -8,13 +8,13 @@ import pytest
 
 from tests.tidy.tree import functions, product_modules
 
-# Asserts per hundred functions, at least. The aim is 33; the room of groups is still below it.
+# Asserts per hundred functions, at least: the aim, or what a room has reached beyond it.
 FLOORS = {
     "broker.cleaner": 33,
     "broker.following": 33,
     "broker.replica": 33,
     "coordinator.controller": 36,
-    "coordinator.group": 27,
+    "coordinator.group": 33,
     "coordinator.transaction": 43,
 }
 

@@ -119,6 +119,7 @@ class ClassicGroup:
             return ErrorCode.NONE
         if state is ClassicGroupState.COMPLETING_REBALANCE and not is_transactional:
             return ErrorCode.REBALANCE_IN_PROGRESS
+        assert member_id in self.roster.members, "a client that is no member would commit (G-02)"
         self._sessions.extend(self.roster.members[member_id])
         return ErrorCode.NONE
 
@@ -183,6 +184,7 @@ class ClassicGroup:
 
     def on_loaded(self, moment: Moment) -> None:
         members = self.roster.members
+        assert not self.roster.pending, "ids that are given out are in no record"
         for member in members.values():
             self._sessions.begin(member)
         if members:

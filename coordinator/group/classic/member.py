@@ -64,6 +64,7 @@ class ClassicGroupMember:
     @property
     def is_waiting_here(self) -> bool:
         """Whether it waits for a response: silence then does not mean that it is gone."""
+        assert self.parked_join is None or self.parked_sync is None, "it asks one thing at a time"
         return not self.is_new and (self.parked_join is not None or self.parked_sync is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:

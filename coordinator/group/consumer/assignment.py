@@ -31,6 +31,7 @@ def assignment_of(listed: Sequence[TopicPartitions]) -> Assignment:
     for entry in listed:
         if entry.partitions:
             found[entry.topic_id] = found.get(entry.topic_id, frozenset()).union(entry.partitions)
+    assert all(found.values()), "equal assignments would differ"
     return found
 
 

@@ -163,6 +163,7 @@ class ClassicMembers:
         response = leave_response(request, caller.api_version, leave)
         if gone:
             self._rebalancing.drop(changes, gone)
+            assert not self._state.members.keys() & gone, "they would keep their partitions"
         return response
 
     def _find(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember | ErrorCode:
@@ -175,6 +176,7 @@ class ClassicMembers:
             member = self._state.members.get(member_id)
         if member is None or not member.uses_classic_protocol:
             return ErrorCode.UNKNOWN_MEMBER_ID
+        assert member.member_id == member_id, "another member would answer for it (G-07)"
         return member
 
     def _is_behind(self, member: ConsumerGroupMember) -> bool:

@@ -159,6 +159,7 @@ class ConsumerGroup:
         if not isinstance(rest, ConsumerTimer):
             return
         member = self.state.members.get(rest.member_id)
+        assert member is None or member.member_id == rest.member_id, "another would be removed"
         if member is not None and self._timers.has_expired(rest, member):
             reason = self._timers.reason(rest, member)
             self._rebalancing.note(GroupEventKind.REMOVED, member.member_id, reason)

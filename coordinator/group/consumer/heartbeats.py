@@ -112,6 +112,7 @@ class Heartbeats:
         if fault is not None:
             return self._refuse(request, fault)
         member_id = request.member_id or self._rebalancing.context.scope.new_id()
+        assert member_id, "records without an id would belong to no member"
         is_newcomer = self._let_in(request, member_id, changes)
         member = self._state.members.get(member_id) or ConsumerGroupMember(member_id)
         subscription = updated(member.subscription, request, caller)
@@ -147,6 +148,7 @@ class Heartbeats:
     def _refuse(
         self, request: ConsumerGroupHeartbeatRequest, fault: Fault
     ) -> ConsumerGroupHeartbeatResponse:
+        assert fault.error is not ErrorCode.NONE, "a refused member would believe it is in"
         kind = (
             GroupEventKind.REFUSED
             if request.member_epoch != JOINING
@@ -217,6 +219,7 @@ class Heartbeats:
         if request.member_epoch == LEAVING:
             self._rebalancing.note(GroupEventKind.LEFT, member.member_id)
             self._rebalancing.drop(changes, [member.member_id])
+            assert member.member_id not in self._state.members, "it would keep its partitions"
         elif member.progress.member_epoch != LEAVING_FOR_A_WHILE:
             # It keeps its membership and partitions until it returns or its session ends;
             # partitions that it had to revoke it gave up by closing.
@@ -246,6 +249,7 @@ def _fenced(holder: ConsumerGroupMember) -> Fault:
 def _twin_fault(
     request: ConsumerGroupHeartbeatRequest, holder: ConsumerGroupMember
 ) -> Fault | None:
+    assert holder.member_id != request.member_id, "a member is no twin of its own"
     if request.member_epoch != JOINING:
         return _fenced(holder)
     # A classic member cannot announce that it will return: it is replaced.
@@ -259,6 +263,7 @@ def _epoch_fault(
     request: ConsumerGroupHeartbeatRequest, member: ConsumerGroupMember
 ) -> Fault | None:
     progress = member.progress
+    assert request.member_id == member.member_id, "it would be fenced by the epoch of another"
     if request.member_epoch == progress.member_epoch:
         return None
     if (

@@ -80,8 +80,10 @@ class Replies:
 
     def refuse_all(self, error: ErrorCode) -> None:
         """Answer all waiting requests with the error; the shard is unloaded."""
+        assert error is not ErrorCode.NONE, "what may be lost would be told as stored"
         for append in self._open:
             append.tell(answer_to(error))
+        assert not any(append.waiting for append in self._open), "one would never be answered"
 
     def _on_committed(self, append: _Open) -> None:
         # A commit out of order would break the guarantee above silently.

@@ -174,6 +174,7 @@ class ConsumerGroupState:
         assert self.classic_count <= len(self.members)
 
     def _set_progress(self, member: ConsumerGroupMember, progress: MemberAssignment) -> None:
+        assert self.members.get(member.member_id) is member, "the owners would name a stranger"
         self._release(member)
         member.progress = progress
         for assignment in (progress.assigned, progress.revoking):

@@ -112,6 +112,7 @@ class Timers:
 
     def reason(self, timer: ConsumerTimer, member: ConsumerGroupMember) -> str:
         """Why the member is removed, as text."""
+        assert timer.kind in KINDS
         if timer.kind == SESSION:
             return f"nothing heard for {self.session_timeout_ms(member)} ms (session timeout)"
         undone = {REVOCATION: "did not revoke", JOIN: "did not join again", SYNC: "did not sync"}

@@ -62,6 +62,7 @@ class OffsetExpiry:
 
     def run(self, moment: Moment, examined_max: int = EXAMINED_PER_SLICE_MAX) -> bool:
         """Run a slice of the sweep; return whether there is more to do at once."""
+        assert moment.is_wall_trusted, "a wrong clock would expire what is in use"
         self._wall_ms = moment.wall_ms
         examined = 0
         while self._sweep is not None and examined < examined_max:

@@ -171,11 +171,13 @@ class OffsetLedger:
                     del topics[topic]
             if not topics:
                 del self._committed[group_id]
+        assert all(self._committed.values()), "a group without offsets would never be deleted"
 
     # The life of a change.
 
     def add(self, change: PendingOffset) -> PendingOffset:
         """Add a change that follows all others in the log."""
+        assert not change.is_superseded, "nothing follows it yet"
         places = self._open.setdefault(change.group_id, {})
         places.setdefault(change.place, []).append(change)
         # A deletion is never part of a transaction, even within a transactional batch.
@@ -207,6 +209,7 @@ class OffsetLedger:
 
     def _put_in_force(self, change: PendingOffset) -> None:
         group_id, (topic, partition) = change.group_id, change.place
+        assert change.is_committed, "readers would see what may be lost (G-03)"
         assert not change.is_superseded, "the group would go back to an earlier offset (T-23)"
         if change.value is not None:
             topics = self._committed.setdefault(group_id, {})
@@ -221,6 +224,7 @@ class OffsetLedger:
                 self._committed.pop(group_id, None)
 
     def _supersede_before(self, change: PendingOffset) -> None:
+        assert change.outcome is not False, "what is aborted replaces nothing (T-23)"
         changes = self._open[change.group_id][change.place]
         for earlier in changes[: changes.index(change)]:
             earlier.is_superseded = True
@@ -244,6 +248,7 @@ class OffsetLedger:
             waiting.pop(change, None)
             if not waiting:
                 del self._transactions[producer_id]
+        assert places or change.group_id not in self._open, "it would never count as deleted"
 
 
 def offset_record(group_id: str, place: TopicPartition, value: bytes | None) -> LogRecord:

@@ -159,6 +159,7 @@ class OffsetTable:
                     place = TopicPartition(topic.name, partition.partition_index)
                     values.append((place, _value(partition, moment.wall_ms, -1)))
         error = self._judge_producer(request)
+        assert error is not ErrorCode.NONE or request.producer_id >= 0, "no marker would end it"
         writer = Writer(request.producer_id, request.producer_epoch)
         self._write(_Asked(request.group_id, ticket, response), values, error, writer)
 

@@ -62,6 +62,7 @@ class CommitOutcome:
         if self.is_answered:
             return
         self.is_answered = True
+        assert error is not ErrorCode.REQUEST_TIMED_OUT, "clients do not know it as an answer"
         for topic in self.response.topics:
             for partition in topic.partitions:
                 if partition.error_code == ErrorCode.NONE:
