@@ -16,7 +16,7 @@ from ottla.protocol.named_tuples import NamedTuple
 
 
 class Operation(IntEnum):
-    """What a caller wants to do, or what a rule is about. ``ANY`` stands in filters only."""
+    """The operation of a request or a rule. ``ANY`` is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -36,7 +36,7 @@ class Operation(IntEnum):
 
 
 class AclResourceType(IntEnum):
-    """What it is done to. ``ANY`` stands in filters only."""
+    """The type of a resource. ``ANY`` is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -49,7 +49,7 @@ class AclResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How the name of a rule is meant. ``ANY`` and ``MATCH`` stand in filters only."""
+    """How a rule matches names of resources. ``ANY`` and ``MATCH`` are for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -59,7 +59,7 @@ class PatternType(IntEnum):
 
 
 class Permission(IntEnum):
-    """What a rule says. ``ANY`` stands in filters only."""
+    """Whether a rule allows or denies. ``ANY`` is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -76,7 +76,7 @@ WILDCARD = "*"
 ANY_USER = "User:*"
 """The principal of rules for all users."""
 
-# The operations that a resource type knows, as bit fields of answers list them.
+# The operations of each resource type, for the bit fields in answers.
 OPERATIONS = {
     AclResourceType.TOPIC: (
         Operation.READ,
@@ -135,7 +135,7 @@ class AclPattern(NamedTuple):
     pattern_type: PatternType = PatternType.LITERAL
 
     def covers(self, resource_type: AclResourceType, name: str) -> bool:
-        """Whether the resource of that type and name is one of them."""
+        """Whether the pattern covers the resource of that type and name."""
         if self.resource_type is not resource_type:
             return False
         if self.pattern_type is PatternType.PREFIXED:
@@ -155,7 +155,7 @@ class AclRule(NamedTuple):
     permission: Permission
 
     def concerns(self, principal: str, host: str, operation: Operation) -> bool:
-        """Whether the rule decides about this operation of that principal from that host.
+        """Whether the rule applies to this operation of that principal from that host.
 
         ``host`` is as ``plain_host`` makes it. The resource is not looked at."""
         return (
@@ -172,7 +172,7 @@ class AclRule(NamedTuple):
         return self.permission is Permission.DENY and not is_readable_host(self.host)
 
     def is_about(self, operation: Operation) -> bool:
-        """Whether the rule allows, or denies, that operation."""
+        """Whether the rule applies to the operation."""
         if self.permission is Permission.ALLOW:
             if operation is Operation.DESCRIBE:
                 return self.operation in _IMPLYING_DESCRIBE
@@ -193,7 +193,7 @@ class AclFilter(NamedTuple):
     permission: Permission = Permission.ANY
 
     def selects(self, rule: AclRule) -> bool:
-        """Whether the rule is one of those that are meant."""
+        """Whether the filter matches the rule."""
         return (
             self.selects_pattern(rule.pattern)
             and self.principal in (None, rule.principal)
@@ -203,8 +203,10 @@ class AclFilter(NamedTuple):
         )
 
     def selects_pattern(self, pattern: AclPattern) -> bool:
-        """Whether rules of that pattern can be meant. MATCH means all patterns that cover the name,
-        ANY the patterns that are called so."""
+        """Whether the filter can match rules of the pattern.
+
+        MATCH selects all patterns that cover the name, ANY the patterns with this name.
+        """
         if self.resource_type not in (AclResourceType.ANY, pattern.resource_type):
             return False
         if self.pattern_type in (PatternType.LITERAL, PatternType.PREFIXED):
@@ -228,7 +230,7 @@ def matches_host(wanted: str, host: str) -> bool:
 
 
 def is_readable_host(host: str) -> bool:
-    """Whether that is what the host of a rule may be: an address, a network, or ``*``."""
+    """Whether the text is a valid host of a rule: an address, a network, or ``*``."""
     return host == WILDCARD or _address(host) is not None or network_of(host) is not None
 
 
@@ -236,14 +238,14 @@ def is_readable_host(host: str) -> bool:
 def plain_host(host: str) -> str:
     """The address in its shortest form: an IPv4 address that is written as IPv6 becomes IPv4.
 
-    What is no address stays as it is; names of hosts are never resolved."""
+    A text that is not an address is returned unchanged; host names are never resolved."""
     address = _address(host)
     return host if address is None else str(address)
 
 
 @lru_cache(maxsize=4096)
 def network_of(host: str) -> Network | None:
-    """The network that a rule's host names; None for anything else."""
+    """Return the network that a rule's host names; None if it is not a network."""
     try:
         network = ipaddress.ip_network(host, strict=False)
     except ValueError:
@@ -275,7 +277,7 @@ def spelled(word: AclResourceType | Operation | PatternType | Permission) -> str
 
 
 def parse_word(kind: type[Word], text: str) -> Word | None:
-    """The reverse, in any case, with or without separators; None for what is no such word."""
+    """Parse a word in any case, with or without separators; None if it is unknown."""
     plain = text.replace("_", "").replace("-", "").upper()
     for word in kind:
         if word.name.replace("_", "") == plain and word.value != 0:

@@ -25,14 +25,14 @@ HANDSHAKE = declare(ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest, SaslHandshakeRe
 AUTHENTICATE = declare(
     ApiKey.SASL_AUTHENTICATE, SaslAuthenticateRequest, SaslAuthenticateResponse, 0, 2
 )
-# A session is renewed when that much of it has passed, as in Kafka's client.
+# Share of the session after which the client renews it, as in Kafka's client.
 RENEWED_AFTER = 0.85
-# A broker that goes on with challenges is none.
+# A peer that continues to send challenges is not a broker.
 STEPS_MAX = 5
 
 
 async def log_in(connection: Connection, sasl: ClientSasl, clock: Clock, timeout_ms: float) -> None:
-    """Authenticate, and see to the renewals for as long as the connection is open.
+    """Authenticate, and renew the session for as long as the connection is open.
 
     Raises AuthenticationFailed, TransportError."""
     lifetime_ms = await _authenticate(connection, sasl, timeout_ms)
@@ -76,7 +76,7 @@ async def _choose(connection: Connection, sasl: ClientSasl, timeout_ms: float) -
 
 
 def _reason(error: KafkaError, sasl: ClientSasl) -> str:
-    """One sentence: what the broker said, and what to look at."""
+    """Return one sentence: the broker's message, and what to check."""
     if error.code is ErrorCode.ILLEGAL_SASL_STATE:
         return (
             "its listener does not use SASL: set security.protocol to PLAINTEXT or SSL, or use the "
@@ -90,7 +90,7 @@ def _reason(error: KafkaError, sasl: ClientSasl) -> str:
 
 
 class _Renewals:
-    """Owned by the connection, whose end is also theirs."""
+    """Renews the session of one connection until the connection ends."""
 
     def __init__(
         self, connection: Connection, sasl: ClientSasl, clock: Clock, timeout_ms: float
@@ -119,7 +119,7 @@ class _Renewals:
             )
 
     async def _renew(self) -> None:
-        """Other requests wait meanwhile: the broker takes nothing but the login."""
+        """Log in again; other requests wait, since the broker accepts only the login meanwhile."""
         connection = self._connection
         connection.hold()
         try:

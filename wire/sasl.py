@@ -1,4 +1,4 @@
-"""Who a connection logs in as: a user with a password, or the holder of a token."""
+"""Logins of connections: a user with a password, or a token."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NONCE_BYTES = 24
 
 
 class ClientSasl(Protocol):
-    """What begins the logins of outgoing connections."""
+    """Begins the logins of outgoing connections."""
 
     @property
     def mechanism(self) -> str: ...
 
     @property
     def user(self) -> str:
-        """For messages; empty where only the token says it."""
+        """The user, for messages; empty where only the token contains it."""
 
     async def begin(self) -> ClientExchange:
         """A new exchange. Raises KafkaError."""

@@ -1,4 +1,4 @@
-"""What a connection needs before its first request: encryption and a login."""
+"""Security of a connection: encryption and login before its first request."""
 
 from __future__ import annotations
 

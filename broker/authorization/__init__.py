@@ -1,1 +1,1 @@
-"""May this caller do this to that resource: Kafka's access control lists."""
+"""Authorization of requests by Kafka's access control lists."""

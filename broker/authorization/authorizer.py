@@ -1,4 +1,4 @@
-"""What handlers ask before they do anything: may this caller do this to that resource."""
+"""The authorizer: handlers ask it before they act whether the caller may do so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME_CHARS_MAX = 256
 _SUPER_USER = AclDecision(True, "a super user may do everything")
 _NOT_LOADED = AclDecision(False, "the rules have not been loaded yet")
 _FAILED = AclDecision(False, "the decision has failed")
-# An allowed operation of these changes the cluster, and the audit log has it.
+# Operations that change the cluster: the audit log contains them also when they are allowed.
 _CHANGES = frozenset(
     {
         Operation.CREATE,
@@ -37,22 +37,22 @@ _CHANGES = frozenset(
 
 
 class Authorizer:
-    """Of a broker without ``authorizer.class.name``: every caller may do everything."""
+    """Authorizer of a broker without ``authorizer.class.name``: it allows every operation."""
 
-    # Grows whenever a decision may have changed.
+    # Incremented when a decision may have changed.
     version = 0
 
     def is_allowed(
         self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
-        """Whether the caller may do this to that resource, which it has asked for."""
+        """Whether the caller may perform the operation on a resource that its request names."""
         return True
 
     def may_see(
         self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
     ) -> bool:
-        """The same for a resource that the caller has not named: it is left out of an answer, and a
-        refusal is no event."""
+        """The same for a resource that the request does not name: the answer omits it, and the
+        refusal is not written to the audit log."""
         return self.is_allowed(caller, operation, resource, name)
 
     def may_create_topic(self, caller: RequestCaller, name: str) -> bool:
@@ -63,7 +63,7 @@ class Authorizer:
         )
 
     def stamp(self, image: object) -> object:
-        """One object for as long as neither the metadata nor the rules change."""
+        """Return the same object until the metadata or the rules change."""
         return image
 
     def view(self, caller: RequestCaller) -> object:
@@ -101,9 +101,9 @@ class Authorizer:
 
 
 class AclAuthorizer(Authorizer):
-    """Decides by the rules of an index, and remembers decisions until another index comes.
+    """Decides by the rules of an index, and caches decisions until the index is replaced.
 
-    ``tell`` hears of each refusal, and of each allowed change of the cluster."""
+    It calls ``tell`` for each refusal and for each allowed change of the cluster."""
 
     def __init__(
         self, super_users: frozenset[str], *, open_without_rules: bool, tell: Tell
@@ -113,14 +113,14 @@ class AclAuthorizer(Authorizer):
         self._tell = tell
         self._index: AclIndex | None = None
         self.version = 0
-        # True for what is allowed without a word; other decisions are told each time.
+        # True for decisions that are not audited; other decisions are audited each time.
         self._remembered: dict[Any, AclDecision | bool] = {}
         self._remembered_any: dict[Any, bool] = {}
         self._stamp: tuple[object] = (None,)
 
     @property
     def index(self) -> AclIndex:
-        """The rules in force; none before they have been loaded."""
+        """The rules in force; empty before they are loaded."""
         return self._index or AclIndex()
 
     def take(self, index: AclIndex) -> None:
@@ -169,7 +169,7 @@ class AclAuthorizer(Authorizer):
         decision = self.decide(*who, create, AclResourceType.CLUSTER, CLUSTER_NAME)
         if not decision.is_allowed:
             decision = self.decide(*who, create, AclResourceType.TOPIC, name)
-        # Of the topic in any case: an operator looks for its name.
+        # The audit line names the topic in each case: an operator searches for its name.
         self._tell(caller, create, AclResourceType.TOPIC, name, decision)
         return decision.is_allowed
 
@@ -225,6 +225,6 @@ class AclAuthorizer(Authorizer):
                 self._index, caller, operation, (resource, name), open_without_rules=is_open
             )
         except Exception:
-            # What cannot be decided is denied.
+            # The broker denies an operation that it cannot decide about.
             logger.exception("the decision about %s of %s has failed", operation.name, principal)
             return _FAILED

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class UnreadableRules:
-    """Stands for the rules of a pattern whose znode cannot be understood: they deny everything."""
+    """Replaces rules of a pattern whose znode cannot be parsed; denies every operation."""
 
 
 UNREADABLE = UnreadableRules()
@@ -50,7 +50,7 @@ _EMPTY = _Section()
 
 
 class AclIndex:
-    """Every rule, by resource type, pattern type and name."""
+    """All rules by resource type, pattern type and name."""
 
     def __init__(
         self, sections: Mapping[tuple[AclResourceType, PatternType], _Section] | None = None
@@ -66,7 +66,7 @@ class AclIndex:
         return cls().replaced({pattern: tuple(found) for pattern, found in by_pattern.items()})
 
     def replaced(self, changes: Mapping[AclPattern, Rules]) -> AclIndex:
-        """The index in which these patterns have these rules; without rules a pattern goes."""
+        """Return an index with these rules; a pattern without rules is removed."""
         by_name: dict[tuple[AclResourceType, PatternType], dict[str, Rules]] = {}
         for (resource_type, name, pattern_type), rules in changes.items():
             key = resource_type, pattern_type
@@ -100,7 +100,7 @@ class AclIndex:
         return section.by_name.get(pattern.name, ())
 
     def about(self, resource_type: AclResourceType, name: str) -> Iterator[Rules]:
-        """The rules of every pattern that covers the resource."""
+        """Return the rules of every pattern that covers the resource."""
         literal = self._sections.get((resource_type, PatternType.LITERAL), _EMPTY).by_name
         for key in {name, WILDCARD}:
             if key in literal:
@@ -122,7 +122,7 @@ def decide(
     *,
     open_without_rules: bool = False,
 ) -> AclDecision:
-    """Whether the caller may do this to the resource.
+    """Decide whether the caller may perform the operation on the resource.
 
     Args:
         index: the rules in force.
@@ -195,7 +195,7 @@ def _is_covered(pattern: AclPattern, denied: set[AclPattern]) -> bool:
         if pattern in denied:
             return True
         if pattern.name == WILDCARD:
-            # Names without end are left, whatever prefixes are denied.
+            # However many prefixes are denied, the pattern still allows other names.
             return False
     return any(
         pattern._replace(name=pattern.name[:length], pattern_type=PatternType.PREFIXED) in denied

@@ -1,4 +1,4 @@
-"""The authorizer that a broker's settings ask for."""
+"""Builds the authorizer that the broker's settings name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def super_users_of(config: BrokerConfig) -> frozenset[str]:
 def build_authorization(
     config: BrokerConfig, tell: Tell, clock: Clock, tasks: Tasks
 ) -> Authorization:
-    """Every name that is accepted means the one authorizer that Ottla has."""
+    """Build the authorizer. All accepted class names stand for Ottla's only one."""
     if not config.authorizer_class_name:
         return Authorization(Authorizer(), None)
     _warn(config)
@@ -49,7 +49,7 @@ def build_authorization(
 
 
 def _warn(config: BrokerConfig) -> None:
-    """Say what the operator should know about rules and listeners that do not fit together."""
+    """Warn the operator of rules that the listeners make ineffective."""
     name = config.inter_broker_listener_name
     protocols = {end.listener: end.security_protocol for end in config.listeners}
     if protocols.get(name) == "PLAINTEXT" and _ANONYMOUS not in super_users_of(config):

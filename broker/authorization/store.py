@@ -1,4 +1,4 @@
-"""Rules kept in the store: followed into the authorizer, and changed for clients.
+"""Access rules in the metadata store: the broker follows them and changes them for clients.
 
 Each broker writes what its clients ask for, under the version of the znode that it has read, and
 announces it by a sequential znode in the same group. Every broker reads the announcements and reads
@@ -47,7 +47,7 @@ _KIND_OF = {acls.CHANGES[kind]: kind for kind in _STORED}
 
 
 class AclStore:
-    """Owned by the server; follows one session after another."""
+    """The rules in the store. The server owns it; it follows them in one session after another."""
 
     def __init__(self, authorizer: AclAuthorizer, clock: Clock, tasks: Tasks) -> None:
         self._authorizer = authorizer
@@ -56,7 +56,7 @@ class AclStore:
         self._follower = AnnouncementFollower(
             "access rules", tasks.spawn, tuple(_KIND_OF), self._take
         )
-        # Reading and taking in are one step: of two overlapping reads the older must not win.
+        # Read and apply under one lock: the older of two overlapping reads must not win.
         self._lock = asyncio.Lock()
 
     @property
@@ -67,7 +67,7 @@ class AclStore:
     # ---- following ----
 
     async def load(self, session: MetadataSession) -> None:
-        """Read every rule, so that requests can be decided about. Raises StoreError."""
+        """Read every rule before the first request is authorized. Raises StoreError."""
         for path in acls.PERMANENT_PATHS:
             await ensure_znode(session, path)
         await self._load(session)
@@ -144,7 +144,7 @@ class AclStore:
         try:
             await self._refresh(session, edits)
         except StoreError as error:
-            # The next session reads them.
+            # The broker reads them in its next session.
             logger.warning("changed access rules cannot be read: %s", error)
         return dict(zip(edits, errors, strict=True))
 
@@ -162,7 +162,7 @@ class AclStore:
 
 
 async def _write(session: MetadataSession, pattern: AclPattern, edit: Edit) -> bool:
-    """Read, edit and write once. False: another broker was faster, or the outcome is unknown."""
+    """Read, edit and write once. False: another broker wrote first, or the outcome is unknown."""
     path = acls.path_of(pattern)
     try:
         found = await session.get(path)

@@ -1,1 +1,1 @@
-"""How much may this caller do, and how long must it wait when it did more."""
+"""Quotas: how much a client may use, and how long the broker throttles it above that."""

@@ -45,7 +45,7 @@ class QuotaChange(NamedTuple):
 
 
 class FilterPart(NamedTuple):
-    """One condition of DescribeClientQuotas: a type, how its name is matched, and the name."""
+    """One component of a DescribeClientQuotas filter: entity type, kind of match, and name."""
 
     entity_type: str
     match_type: int
@@ -53,7 +53,7 @@ class FilterPart(NamedTuple):
 
 
 def stored_entity(named: NamedEntity) -> Entity:
-    """The entity of the store. Raises KafkaError with a sentence for the client."""
+    """Return the entity in the form of the store. Raises KafkaError."""
     parts = dict(named)
     if not named:
         raise _refuse("the quota entity is empty: name a user, a client-id or an ip")
@@ -88,7 +88,7 @@ def named_entity(entity: Entity) -> NamedEntity:
 
 
 def check_changes(entity: Entity, changes: Sequence[QuotaChange]) -> None:
-    """Raises KafkaError if an entity of that type cannot have these quotas."""
+    """Check that an entity of that type can have these quotas. Raises KafkaError."""
     known = (CONNECTION,) if entity.entity_type == entities.IPS else CLIENT_KINDS
     seen = set()
     for key, value in changes:
@@ -110,7 +110,7 @@ def check_changes(entity: Entity, changes: Sequence[QuotaChange]) -> None:
 
 
 def apply_changes(current: Mapping[str, str], changes: Sequence[QuotaChange]) -> dict[str, str]:
-    """What is set for the entity after the changes; what is no quota stays as it is."""
+    """Return the settings after the changes; settings that are not quotas are kept."""
     changed = dict(current)
     for key, value in changes:
         if value is None:
@@ -122,7 +122,7 @@ def apply_changes(current: Mapping[str, str], changes: Sequence[QuotaChange]) ->
 
 
 def check_filter(parts: Sequence[FilterPart]) -> None:
-    """Raises KafkaError if nothing can match these conditions."""
+    """Check that the filter can match an entity. Raises KafkaError."""
     seen = set()
     for entity_type, match_type, match in parts:
         if not entity_type:
@@ -166,7 +166,7 @@ def quotas_of(entity: Entity, values: Mapping[str, str]) -> dict[str, float]:
 
 
 def _address(name: str | None) -> str | None:
-    """One spelling for each address: the peer's is compared with it."""
+    """Return the canonical form of the address, to compare it with those of peers."""
     if name is None:
         return None
     try:

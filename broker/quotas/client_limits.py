@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.quotas.table import Limit, QuotaTable
 
-# A wrong quota that is put right must not keep a client out for hours.
+# After an operator corrects a quota, a client must not stay throttled for hours.
 HOLD_MAX_MS = 600_000.0
 # The bucket of request time holds milliseconds of the broker's event loop: 100 % are 1000 a second.
 MS_PER_PERCENT = 10.0
@@ -48,12 +48,12 @@ class Windows(NamedTuple):
 
     @property
     def burst_s(self) -> float:
-        """How much of a rate of bytes or of request time may be used at once."""
+        """Return the burst, in seconds of the rate, of quotas of bytes and of request time."""
         return self.window_s / 2
 
 
 class SharedBucket:
-    """One quota in use, and what became of those who share it."""
+    """One quota in use, and what its clients have used and waited."""
 
     __slots__ = ("_bucket", "_hold_max_ms", "kind", "sharers", "throttled_ms", "used")
 
@@ -81,7 +81,7 @@ class SharedBucket:
         self._bucket.spend(amount, now_ms)
 
     def give_back(self, amount: float, now_ms: float) -> None:
-        """So much of what was spent was not used after all."""
+        """Credit a use that was charged in advance and did not happen."""
         self.used -= amount
         self._bucket.give_back(amount, now_ms)
 
@@ -112,7 +112,7 @@ class ClientBuckets:
         self._buckets: dict[tuple[str, QuotaEntity], SharedBucket] = {}
         self._known: dict[tuple[str, str], ClientLimits | None] = {}
         self._sweep_at = _BUCKETS_KEPT
-        # Of each kind what was used and for how long was held, in buckets that were dropped.
+        # By kind: the use and the throttle time of buckets that were dropped.
         self.forgotten: dict[str, tuple[float, float]] = {}
 
     def limits_of(self, user: str, client_id: str, now_ms: float) -> ClientLimits | None:
@@ -130,7 +130,7 @@ class ClientBuckets:
         return found
 
     def forget(self) -> None:
-        """The table has changed; what was used already stays used."""
+        """Look quotas up again after a change of the table; debts are kept."""
         self._known.clear()
 
     def _find(self, user: str, client_id: str, now_ms: float) -> ClientLimits | None:
@@ -160,7 +160,7 @@ class ClientBuckets:
         return found
 
     def _sweep(self, now_ms: float) -> None:
-        # Both, or two who share a quota could have two buckets.
+        # Clear both: otherwise two clients that share a quota could have two buckets.
         self._known.clear()
         for place in [place for place, one in self._buckets.items() if one.is_full(now_ms)]:
             dropped = self._buckets.pop(place)

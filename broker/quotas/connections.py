@@ -21,17 +21,17 @@ UNLIMITED = 2**31 - 1
 # broker has about ten connections to it, and all brokers of a test may have one address.
 BROKERS_MAX = 4_096
 BROKERS_PER_IP_MAX = 1_024
-# A rate of 0 lets next to nothing in.
+# A rate of 0 means a very low rate, not no limit.
 _RATE_MIN = 0.001
-# Above that number, addresses that have used nothing of their rate are forgotten.
+# Above that number, the broker forgets addresses whose bucket is full.
 _ADDRESSES_KEPT = 1_000
-# What may come at once, in seconds of the rate.
+# The burst, in seconds of the rate.
 _BURST_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What an operator allows; Kafka's key is named. By listener: ``listener.name.<name>.``"""
+    """The configured limits. Settings per listener have the prefix ``listener.name.<name>.``"""
 
     total_max: int = UNLIMITED  # max.connections
     per_ip_max: int = UNLIMITED  # max.connections.per.ip
@@ -44,7 +44,7 @@ class ConnectionLimits:
     exempt_per_ip_max: int = BROKERS_PER_IP_MAX
 
     def of_ip(self, host: str) -> int:
-        """How many connections that address may have at once."""
+        """Return the largest number of open connections of the address."""
         return self.per_ip_overrides.get(host, self.per_ip_max)
 
     def of_exempt_ip(self, host: str) -> int:
@@ -53,12 +53,12 @@ class ConnectionLimits:
         return max(self.exempt_per_ip_max, self.per_ip_overrides.get(host, 0))
 
     def of_listener(self, name: str) -> int:
-        """How many connections that listener may have at once."""
+        """Return the largest number of open connections of the listener."""
         return self.listener_max.get(name, UNLIMITED)
 
 
 class ConnectionRates:
-    """New connections against the rates; ``now_ms`` is the broker's monotonic clock."""
+    """Rates of new connections; ``now_ms`` is the broker's monotonic clock."""
 
     def __init__(self) -> None:
         self._total: TokenBucket | None = None
@@ -75,7 +75,7 @@ class ConnectionRates:
         self._by_listener = {name: one for name, one in buckets.items() if one is not None}
 
     def wait_ms(self, listener: str, *, is_exempt: bool, now_ms: float) -> float:
-        """How long the listener must not accept, 0 if it may."""
+        """Return how long the listener must not accept connections, 0 if it may."""
         return max((one.debt_ms(now_ms) for one in self._of(listener, is_exempt)), default=0.0)
 
     def count(self, listener: str, *, is_exempt: bool, now_ms: float) -> None:
@@ -111,7 +111,7 @@ class ConnectionRates:
 
 
 def plain_host(host: str) -> str:
-    """One name for an address, however its client reached a listener for both families."""
+    """Return an IPv4 address also for a client that reached a dual-stack listener."""
     return host.removeprefix("::ffff:") if "." in host else host
 
 

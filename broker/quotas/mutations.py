@@ -14,7 +14,7 @@ REFUSAL = "the quota for creating and deleting partitions is used up; try again 
 
 
 class Mutations:
-    """Made for each request; without a bucket everything is allowed."""
+    """One per request; without a bucket the request has no quota."""
 
     def __init__(
         self, bucket: SharedBucket | None, now_ms: Callable[[], float], *, is_strict: bool
@@ -40,7 +40,7 @@ class Mutations:
         return True
 
     def give_back(self, topic: str) -> None:
-        """Nothing was created or deleted: take back what was counted for the topic."""
+        """Credit the mutations counted for a topic that was not created or deleted."""
         if self._bucket is not None:
             self._bucket.give_back(self._counted.pop(topic, 0), self._now_ms())
 

@@ -28,7 +28,7 @@ logger = logging.getLogger("ottla.quotas")
 
 
 class Quotas:
-    """Owned by the server; the dispatcher and handlers ask it."""
+    """Quotas of all clients. The server owns it; the dispatcher and the handlers call it."""
 
     def __init__(self, clock: Clock, windows: Windows | None = None) -> None:
         self._windows = windows or Windows()
@@ -40,7 +40,7 @@ class Quotas:
         self.trusts: Callable[[RequestContext], bool] = lambda _context: True
 
     def on_metadata(self, delta: MetadataDelta) -> None:
-        """Take in quotas that were set, changed or removed."""
+        """Apply quotas that were set, changed or removed."""
         changed = [entity for entity in delta.configs if entity.entity_type in QUOTED_TYPES]
         for entity in changed:
             values = delta.after.configs.get(entity, {})
@@ -68,7 +68,7 @@ class Quotas:
     def fetch_hold_ms(self, context: RequestContext) -> int:
         """How long a consumer is held before it gets any more bytes, in milliseconds.
 
-        The caller answers with nothing but that time."""
+        The caller sends an answer without records that contains only this throttle time."""
         bucket = self._consume(context)
         if bucket is None:
             return 0
@@ -96,13 +96,13 @@ class Quotas:
         return Mutations(bucket, self.now_ms, is_strict=context.api_version >= strict_from)
 
     def connection_rate(self, host: str) -> float | None:
-        """New connections per second that the address may make, None without a quota."""
+        """Return the quota of new connections of the address per second, None without one."""
         if not self.table.limits_ips:
             return None
         return self.table.connection_rate(quoted(plain_host(host)))
 
     def in_use(self) -> Iterable[SharedBucket]:
-        """Every quota that a client has used, for figures."""
+        """Return every quota that a client has used, for metrics."""
         return self._buckets.in_use()
 
     def forgotten(self) -> Mapping[str, tuple[float, float]]:

@@ -23,26 +23,26 @@ REQUEST = "request_percentage"
 MUTATION = "controller_mutation_rate"
 CONNECTION = "connection_creation_rate"
 CLIENT_KINDS = (PRODUCE, CONSUME, REQUEST, MUTATION)
-# A quota of 0 in the store means as little as possible, not as much as possible.
+# A quota of 0 in the store means the lowest rate, not no limit.
 _SMALLEST = {PRODUCE: 1.0, CONSUME: 1.0, REQUEST: 0.001, MUTATION: 0.001, CONNECTION: 0.001}
 
 
 class QuotaEntity(NamedTuple):
-    """Whom a quota is for: quoted names, None for what is no part of the entity."""
+    """The entity of a quota: quoted names, None for a part that the entity does not have."""
 
     user: str | None
     client_id: str | None
 
 
 class Limit(NamedTuple):
-    """The quota that counts for a client: its rate, and who shares it."""
+    """The quota that applies to a client: its rate, and the entity whose clients share it."""
 
     rate: float
     sharers: QuotaEntity
 
 
 def matching_entities(user: str, client_id: str) -> tuple[QuotaEntity, ...]:
-    """The entities that a client falls under, the one that counts first. Names are quoted."""
+    """Return the entities that match a client, the most specific first. Names are quoted."""
     return (
         QuotaEntity(user, client_id),
         QuotaEntity(user, DEFAULT_ENTITY),
@@ -73,7 +73,7 @@ class QuotaTable:
         return bool(self._ips)
 
     def put(self, entity_type: str, name: str, values: Mapping[str, str]) -> list[str]:
-        """Take in all that is set for an entity of the store now.
+        """Replace the quotas of an entity by the current settings in the store.
 
         Args: ``entity_type`` users, clients or ips; ``name`` as in ``store/entities.py``.
         Returns the kinds whose values are no numbers; they count as not set."""
@@ -87,7 +87,7 @@ class QuotaTable:
         return unreadable
 
     def find(self, kind: str, user: str, client_id: str) -> Limit | None:
-        """The quota of one kind that counts for the client, None if there is none.
+        """Return the quota of one kind that applies to the client, None without one.
 
         Args: quoted names. A default quota is not shared by all: each user, each client id, or
         each pair of them has as much."""

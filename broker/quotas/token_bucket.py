@@ -1,4 +1,4 @@
-"""How long a caller must wait for what it has used: token buckets (KIP-13, 219).
+"""Token buckets: how long a client waits after it has exceeded its quota (KIP-13, 219).
 
 A bucket fills at the allowed rate up to a burst. Use may overdraw it, since a request has been
 served by the time its cost is known; the debt divided by the rate is the throttle time. Small
@@ -26,7 +26,7 @@ class TokenBucket:
         return self._rate * 1000
 
     def set_rate(self, rate_per_s: float, now_ms: float, burst_s: float = 1.0) -> None:
-        """Change the quota; what was overdrawn stays so and is paid off at the new rate."""
+        """Change the quota; a debt is kept and paid off at the new rate."""
         assert rate_per_s > 0
         assert burst_s > 0
         self._refill(now_ms)
@@ -35,26 +35,26 @@ class TokenBucket:
         self._level = min(self._level, self._burst)
 
     def spend(self, amount: float, now_ms: float) -> float:
-        """Take what was used; the milliseconds the caller is to be held, 0 while within quota."""
+        """Charge a use; return the throttle time in milliseconds, 0 within the quota."""
         assert amount >= 0
         self._refill(now_ms)
         self._level -= amount
         return self.throttle_ms(now_ms)
 
     def give_back(self, amount: float, now_ms: float) -> None:
-        """What was taken in advance was not used after all."""
+        """Credit a use that was charged in advance and did not happen."""
         assert amount >= 0
         self._refill(now_ms)
         self._level = min(self._burst, self._level + amount)
 
     def throttle_ms(self, now_ms: float) -> float:
-        """How long until the debt is paid, at most ``THROTTLE_MAX_MS``.
+        """Return the time until the debt is paid, at most ``THROTTLE_MAX_MS``.
 
         A longer hold would look like a dead broker to a client and make it reconnect."""
         return min(self.debt_ms(now_ms), THROTTLE_MAX_MS)
 
     def debt_ms(self, now_ms: float) -> float:
-        """How long until the debt is paid, however long that is; 0 without one."""
+        """Return the time until the debt is paid, without a maximum; 0 without a debt."""
         self._refill(now_ms)
         return 0.0 if self._level >= 0 else -self._level / self._rate
 

@@ -14,7 +14,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
 
-# Longer names and passwords are refused before any work is done for them.
+# The broker refuses longer names and passwords before it hashes them.
 CREDENTIAL_BYTES_MAX = 255
 
 
@@ -27,7 +27,7 @@ class ClientExchange(Protocol):
         """The first token for the broker."""
 
     def next(self, challenge: bytes) -> bytes | None:
-        """The token that answers the broker's; None when the broker's was the last one."""
+        """Return the token that answers the broker's; None if the broker's was the last one."""
 
 
 def failed(reason: str) -> KafkaError:

@@ -36,13 +36,13 @@ _USER_PREFIX = "user_"
 
 @dataclass(frozen=True, slots=True)
 class JaasEntry:
-    """The mechanisms that the module is for, and its options; their values are not shown."""
+    """The mechanisms of the login module, and its options; ``repr`` hides their values."""
 
     mechanisms: tuple[str, ...]
     options: Mapping[str, Secret]
 
     def text(self, name: str) -> str:
-        """The value of an option, empty if it is not set."""
+        """Return the value of an option, empty if it is not set."""
         return self.options[name].reveal() if name in self.options else ""
 
     def secret(self, name: str) -> Secret:
@@ -51,7 +51,7 @@ class JaasEntry:
 
     @property
     def users(self) -> dict[str, Secret]:
-        """The users of a broker's PLAIN module, with their passwords."""
+        """Return the users of a broker's PLAIN module with their passwords."""
         return {
             name.removeprefix(_USER_PREFIX): value
             for name, value in self.options.items()
@@ -60,7 +60,7 @@ class JaasEntry:
 
 
 def parse_jaas(text: str) -> JaasEntry:
-    """The one entry of the text. Raises ValueError with a sentence that contains no value."""
+    """Parse the only entry of the text. Raises ValueError with a message that contains no value."""
     tokens = _tokens(text)
     if not tokens or tokens[-1] != ("end", ";"):
         raise ValueError("it does not end with a semicolon")

@@ -23,7 +23,7 @@ _AUTHORIZATION_ID = re.compile(r"(?:[^\0=,]|=2C|=3D)+")
 
 
 class BearerLogin(NamedTuple):
-    """A client's token, and the user it claims to be: empty to take the token's word for it."""
+    """A client's token, and the user that it claims to be; empty for the user in the token."""
 
     token: Secret
     authorization_id: str
@@ -31,7 +31,7 @@ class BearerLogin(NamedTuple):
 
 
 def parse_bearer(message: bytes) -> BearerLogin:
-    """The login in a client's first message. Raises KafkaError."""
+    """Parse the client's first message. Raises KafkaError."""
     try:
         text = bytes(message).decode("utf-8", "strict")
     except UnicodeDecodeError:
@@ -58,7 +58,7 @@ def parse_bearer(message: bytes) -> BearerLogin:
 
 
 def refusal(status: str, scope: str = "") -> bytes:
-    """What the broker says to a token that it does not accept."""
+    """Return the answer of the broker to a token that it refuses."""
     said = {"status": status, "scope": scope} if scope else {"status": status}
     return json.dumps(said).encode()
 
@@ -67,7 +67,7 @@ class BearerClient:
     """The client's side.
 
     Args:
-        token: What the token's issuer has given to the client.
+        token: The token that its issuer has given to the client.
         extensions: More keys and values for the broker, which Kafka calls SASL extensions.
     """
 

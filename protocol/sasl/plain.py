@@ -14,14 +14,14 @@ _PARTS = 3
 
 
 class PlainLogin(NamedTuple):
-    """What a client claims to be, and the password that it gives as proof."""
+    """The user that the client claims to be, and its password."""
 
     user: str
     password: Secret
 
 
 def parse_plain(token: bytes) -> PlainLogin:
-    """The login in a client's token. Raises KafkaError."""
+    """Parse the client's token. Raises KafkaError."""
     if len(token) > _PARTS * CREDENTIAL_BYTES_MAX + _PARTS - 1:
         raise failed("the PLAIN token is too long")
     parts = token.split(b"\0")

@@ -29,7 +29,7 @@ from ottla.protocol.sasl.scram_record import (
 if TYPE_CHECKING:
     from ottla.protocol.secret import Secret
 
-# A broker that asks for more would keep the client's processor busy for seconds.
+# A broker that asks for more iterations would occupy the client's CPU for seconds.
 ITERATIONS_ACCEPTED_MAX = 100_000
 MESSAGE_BYTES_MAX = 4096
 _TOKEN_EXTENSION = "tokenauth"
@@ -39,7 +39,7 @@ _ITERATIONS = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 class ScramClaim(NamedTuple):
-    """What a client's first message says: who it is, or the id of its delegation token."""
+    """The client's first message: the user, or the id of the client's delegation token."""
 
     user: str
     is_token: bool
@@ -113,7 +113,7 @@ class ScramServer:
         if _decoded(attributes[0][2:]) != self._header.encode():
             raise failed("the final message repeats another header")
         nonce = _value(attributes[1], "r", _NONCE)
-        # Equal, not merely ending in it (CVE-2024-56128).
+        # Compare the whole nonce, not its end (CVE-2024-56128).
         if not hmac.compare_digest(nonce.encode(), self._nonce.encode()):
             raise failed("the nonce is not the one of this login")
         _extensions(attributes[2:])
@@ -219,7 +219,7 @@ def _text(message: bytes) -> str:
 
 
 def _name(escaped: str) -> str:
-    """A user's name as it is; the only escapes are those of comma and equals sign."""
+    """Decode a user's name; the only escapes are those of comma and equals sign."""
     head, *rest = escaped.split("=")
     name = head
     for part in rest:

@@ -1,4 +1,4 @@
-"""What a broker stores of a SCRAM user, and how it is derived from a password.
+"""The SCRAM credential that a broker stores, and how it is derived from a password.
 
 The record's text is Kafka's, as it stands in the metadata store and as Kafka's tools write it.
 """
@@ -24,7 +24,7 @@ _FIELDS = ("salt", "stored_key", "server_key", "iterations")
 
 
 class ScramMechanism(NamedTuple):
-    """Its name, its number in the credential APIs, and its hash in hashlib's words."""
+    """A mechanism: its name, its number in the credential APIs, and hashlib's name of its hash."""
 
     name: str
     number: int
@@ -63,12 +63,12 @@ class ScramRecord:
 
 
 def salted_password(algorithm: str, password: Secret, salt: bytes, iterations: int) -> bytes:
-    """The hash that makes each guess of a password cost something."""
+    """Hash the password by PBKDF2, which makes guesses of passwords expensive."""
     return hashlib.pbkdf2_hmac(algorithm, password.reveal().encode(), salt, iterations)
 
 
 def client_key_of(algorithm: str, salted: bytes) -> bytes:
-    """What only a client that knows the password can derive."""
+    """Derive the client key, which proves that a client knows the password."""
     return hmac.digest(salted, b"Client Key", algorithm)
 
 
@@ -80,7 +80,7 @@ def server_key_of(algorithm: str, salted: bytes) -> bytes:
 def record_from_salted(
     mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int
 ) -> ScramRecord:
-    """The record of an already salted password, as AlterUserScramCredentials carries it."""
+    """Return the record of a salted password, as AlterUserScramCredentials contains it."""
     algorithm = mechanism.algorithm
     stored_key = hashlib.new(algorithm, client_key_of(algorithm, salted)).digest()
     return ScramRecord(salt, stored_key, server_key_of(algorithm, salted), iterations)
@@ -89,13 +89,13 @@ def record_from_salted(
 def record_of(
     mechanism: ScramMechanism, password: Secret, salt: bytes, iterations: int = ITERATIONS_MIN
 ) -> ScramRecord:
-    """The record of a password: 1 to 6 ms of a processor, so not on an event loop."""
+    """Return the record of a password. Takes 1 to 6 ms of CPU: do not call it on an event loop."""
     salted = salted_password(mechanism.algorithm, password, salt, iterations)
     return record_from_salted(mechanism, salted, salt, iterations)
 
 
 def is_password(mechanism: ScramMechanism, record: ScramRecord, password: Secret) -> bool:
-    """Whether the record was made of this password: as expensive as making it."""
+    """Whether the record belongs to this password. As expensive as ``record_of``."""
     made = record_of(mechanism, password, record.salt, record.iterations)
     return hmac.compare_digest(made.stored_key, record.stored_key)
 
@@ -117,7 +117,7 @@ def unknown_user_record(mechanism: ScramMechanism, key: bytes, user: str) -> Scr
 
 
 def parse_record(mechanism: ScramMechanism, text: str) -> ScramRecord:
-    """A stored text. Raises ValueError, without the text, for what no broker has written."""
+    """Parse a stored record. Raises ValueError, whose message does not contain the text."""
     fields: dict[str, str] = {}
     for item in text.split(","):
         name, _, value = item.partition("=")

@@ -1,4 +1,4 @@
-"""Which names a new user may have.
+"""The rules for names of new users.
 
 Names are compared as they are written. Two that look the same must not both exist, so a name in
 which a reader cannot see each character is refused when the user is made.
@@ -15,7 +15,7 @@ _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def name_problem(name: str) -> str | None:
-    """One sentence about a name that a new user cannot have, or None."""
+    """Return why a new user cannot have the name, None if it can."""
     if not name:
         return "a user needs a name"
     if any(unicodedata.category(character) in _INVISIBLE for character in name):

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class ClientTls(Protocol):
-    """What makes the sessions of outgoing connections."""
+    """Creates the TLS sessions of outgoing connections."""
 
     def session(self, host: str) -> TlsSession:
-        """A new session with the broker of that name or address. Raises TlsError."""
+        """Return a new session with the broker of that name or address. Raises TlsError."""
 
 
 class FileTls:

@@ -1,4 +1,4 @@
-"""From settings and the content of stores to the contexts of the standard library."""
+"""Builds SSL contexts of the standard library from settings and the content of stores."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from ottla.wire.tls.settings import TlsSettings
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-# Of TLS 1.2 only what keeps old traffic secret when a key is lost, and detects changes by itself.
+# For TLS 1.2 only suites with forward secrecy and authenticated encryption.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aNULL:!eNULL"
 _TLS13_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 
 
 class TlsMaterial(NamedTuple):
-    """What the stores hold, as PEM. ``own``: a key and the chain of its certificates."""
+    """The content of the stores as PEM. ``own``: a key and its certificate chain."""
 
     own: bytes | None
     own_password: str | None
@@ -34,7 +34,7 @@ class TlsMaterial(NamedTuple):
 
 
 def server_context(settings: TlsSettings, material: TlsMaterial) -> ssl.SSLContext:
-    """What the connections of a listener are made with. Raises BadTls."""
+    """Return the SSL context of a listener. Raises BadTls."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_common(context, settings)
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -49,14 +49,14 @@ def server_context(settings: TlsSettings, material: TlsMaterial) -> ssl.SSLConte
         _trust(context, material.trusted)
         is_required = settings.client_auth == "required"
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
-        # A resumed session would outlive the client's certificate.
+        # A resumed session could continue after the client's certificate has expired.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
     return context
 
 
 def client_context(settings: TlsSettings, material: TlsMaterial) -> ssl.SSLContext:
-    """What connections to brokers are made with. Raises BadTls."""
+    """Return the SSL context of connections to brokers. Raises BadTls."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _set_common(context, settings)
     context.check_hostname = settings.checks_name and settings.verifies
@@ -91,7 +91,7 @@ def _set_common(context: ssl.SSLContext, settings: TlsSettings) -> None:
     for found in context.get_ciphers():
         if not found.get("aead", True):
             raise BadTls(
-                f"ssl.cipher.suites allows {found['name']}, which is not secure any more: name "
+                f"ssl.cipher.suites allows {found['name']}, which is no longer secure: name "
                 "suites with GCM or CHACHA20"
             )
 
@@ -124,7 +124,7 @@ def _load_own(context: ssl.SSLContext, material: TlsMaterial) -> None:
         raise BadTls("the key store holds no certificate in PEM form")
     try:
         with _as_file(material.own) as path:
-            # Without a password ssl would ask for one at the terminal, and wait.
+            # Without this, ssl would ask for a password at the terminal and block.
             context.load_cert_chain(path, password=material.own_password or "")
     except ssl.SSLError as error:
         raise BadTls(_about_own(error, material)) from error

@@ -1,4 +1,4 @@
-"""What went wrong in a TLS session, as one sentence that says what to do about it."""
+"""Errors of TLS sessions, as one sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNTRUSTED = frozenset({2, 18, 19, 20, 21, 27})
 _INVALID_PURPOSE = 26
 _OTHER_NAME = frozenset({62, 63, 64})
 
-# Reasons by which OpenSSL says that what came is no TLS at all.
+# OpenSSL's reasons for bytes that are not TLS.
 _NO_TLS = frozenset(
     {
         "WRONG_VERSION_NUMBER",
@@ -135,17 +135,17 @@ def _words(reason: str) -> str:
     return reason.replace("_", " ").lower().replace("sslv3 ", "").replace("tlsv1 ", "")
 
 
-# The first bytes of a connection, and what they give away.
+# The first bytes of a connection, and the protocol that they identify.
 _HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"HTTP", b"PRI ")
 
 
 def is_tls(first: bytes) -> bool:
-    """Whether these may be the first bytes of a TLS record, a handshake or an alert."""
+    """Whether these can be the first bytes of a TLS record: a handshake or an alert."""
     return first[:1] in (b"\x16", b"\x15") and first[1:2] in (b"", b"\x03")
 
 
 def spoken(first: bytes) -> str:
-    """What a peer speaks by its first four bytes; empty if that is unknown."""
+    """Name the protocol of a peer by its first four bytes; empty if it is unknown."""
     if first[:4] in _HTTP:
         return "HTTP"
     if len(first) >= 2 and is_tls(first):

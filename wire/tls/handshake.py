@@ -27,7 +27,7 @@ HANDSHAKE_BYTES_MAX = 256 * 1024
 
 
 class NoTls(TlsError):
-    """The peer speaks something else: ``spoken``, as far as that is known."""
+    """The peer does not speak TLS; ``spoken`` names its protocol, if it is known."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"the peer speaks {what or 'no TLS'} on a listener for TLS")
@@ -103,7 +103,7 @@ _ALERT = bytes([21, 3, 3, 0, 2, 2, 10])
 
 
 def _tell(socket: Socket) -> None:
-    """Answer a peer that speaks no TLS with what clients take as a sign of it."""
+    """Send a TLS alert to a peer that does not speak TLS, so that it reports the mistake."""
     try:
         socket.sendmsg([_ALERT])
     except OSError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-# What is received at once: four full records, so that few calls go to the kernel.
+# Size of one receive: four full records, so that few system calls are needed.
 RECEIVED_BYTES_MAX = 64 * 1024
 
 _scratch: list[memoryview] = []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("TLSv1.2", "TLSv1.3")
 CLIENT_AUTH = ("none", "requested", "required")
-# What a broker has for each listener.
+# Settings that a broker may have for each listener.
 SETTINGS = (
     "ssl.cipher.suites",
     "ssl.client.auth",
@@ -55,7 +55,7 @@ class StoreTexts(NamedTuple):
     key_path: str | None = None
 
     def __repr__(self) -> str:
-        # Keys and passwords must not get into logs.
+        # Keys and passwords must not appear in logs.
         return f"StoreTexts(kind={self.kind!r}, path={self.path!r}, ...)"
 
     @property

@@ -1,4 +1,4 @@
-"""Reads key stores and trust stores: PEM and PKCS12; the type is told by the content."""
+"""Reads key stores and trust stores, PEM and PKCS12; the content decides the type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A socket over a socket: what goes in is encrypted, what comes out was decrypted.
+"""A socket that encrypts and decrypts over another socket.
 
 It keeps the promises of ``ports.Socket``. A prefix counts as sent when the kernel below has all of
 its ciphertext; until then the caller keeps the bytes and offers the same ones again, as with any
@@ -58,7 +58,7 @@ class TlsSocket:
         self._server_name = server_name
         self._reader: Callable[[], object] | None = None
         self._is_woken = False
-        # Whether a read may find something without a look into the kernel.
+        # Whether a read may return data without a system call.
         self._may_have_more = session.incoming.pending > 0
         self._has_ended = False
         self._is_closed = False
@@ -113,7 +113,7 @@ class TlsSocket:
         return count
 
     def _can_receive(self) -> bool:
-        """Feed the session from the kernel; whether there was anything."""
+        """Receive bytes for the session; return whether any came."""
         try:
             self._receive()
         except BlockingIOError:
@@ -225,7 +225,7 @@ class TlsSocket:
     # The end.
 
     def close(self) -> None:
-        """Say so to the peer if the kernel has room for it, then close."""
+        """Send close_notify if the socket buffer has room, then close."""
         self._reader = None
         if self._is_closed:
             return

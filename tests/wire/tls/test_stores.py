@@ -178,7 +178,7 @@ def test_suites_have_the_names_of_java_or_of_openssl(suites: str, found: str) ->
         ({"ssl_keystore_type": "BKS"}, "of the type PEM or PKCS12"),
         ({"ssl_endpoint_identification_algorithm": "ldap"}, "is https, or empty"),
         ({"ssl_cipher_suites": "NONSENSE"}, "names no suite that is known"),
-        ({"ssl_cipher_suites": "ECDHE-RSA-AES128-SHA"}, "not secure any more"),
+        ({"ssl_cipher_suites": "ECDHE-RSA-AES128-SHA"}, "no longer secure"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_what_to_do(
