@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.at_rest import AT_REST_MEASUREMENTS
 from benchmarks.authorization import AUTHORIZATION_MEASUREMENTS
 from benchmarks.clients import CLIENT_MEASUREMENTS
 from benchmarks.cluster import CLUSTER_MEASUREMENTS
@@ -87,6 +88,7 @@ def main(names: list[str]) -> int:
         **CONVERSION_MEASUREMENTS,
         **AUTHORIZATION_MEASUREMENTS,
         **SCALE_MEASUREMENTS,
+        **AT_REST_MEASUREMENTS,
         **SPARK_MEASUREMENTS,
     }
     unknown = [name for name in names if name not in known]

@@ -146,6 +146,14 @@ class Purgatory:
             waiter._timer = self._wheel.call_at(deadline_ms, partial(self._expire, waiter))
         return waiter
 
+    def watch_also(self, waiter: DelayedOperation, keys: Iterable[Hashable]) -> None:
+        """Ask the parked request after a release of these keys, too."""
+        assert not waiter.done, "it would stay with the keys"
+        added = tuple(keys)
+        waiter.keys += added
+        for key in added:
+            self.watchers.setdefault(key, {})[waiter] = None
+
     def release(self, key: Hashable) -> None:
         """Something behind this key has moved, for better or worse: ask its waiters soon."""
         if key in self.watchers:

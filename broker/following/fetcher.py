@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.following.link import PeerConnections
     from ottla.broker.following.log import TruncatedRecords
-    from ottla.broker.following.session import Asked
     from ottla.broker.following.steps import FetchPosition, FollowerStep, LeaderAnswer
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.throttles import ReplicationThrottles
@@ -160,18 +159,14 @@ class ReplicaFetcher:
                 await self._await_flushes()
                 self._wake.clear()
                 now_ms = self._clock.now_ms()
-                asked: list[Asked] | None = None
-                wait_ms: float | None = None
-                if not self._asks_the_same(now_ms):
-                    ready = self._ready(now_ms)
-                    next_ready_ms = self.following.next_ready_ms(now_ms)
-                    if not ready:
-                        await self._sleep(next_ready_ms)
-                        continue
-                    wait_ms = None if next_ready_ms is None else next_ready_ms - now_ms
-                    asked = [(one, one.ask()) for one in ready]
+                asks = self._prepare(now_ms)
+                next_ready_ms = self.following.next_ready_ms(now_ms)
+                if not asks:
+                    await self._sleep(next_ready_ms)
+                    continue
+                wait_ms = None if next_ready_ms is None else next_ready_ms - now_ms
                 try:
-                    response = await self.link.ask(asked, wait_ms)
+                    response = await self.link.ask(wait_ms)
                 except (OSError, KafkaError, ClientError) as error:
                     await self.link.failed(error, now_ms)
                 else:
@@ -179,20 +174,16 @@ class ReplicaFetcher:
         finally:
             self.link.close()
 
-    def _ready(self, now_ms: float) -> list[Followed]:
-        ready = self.following.ready(now_ms)
+    def _prepare(self, now_ms: float) -> bool:
+        """Make the next request; whether there is anything to ask for."""
+        following = self.following
         if self._parts.has_full_disk():
-            for one in ready:
+            for one in following.ready(now_ms):
                 if self._runtimes[one.partition].log.home.health.has_no_room:
-                    one.not_before_ms = now_ms + FULL_DISK_MS
-            ready = self.following.ready(now_ms)
-        return ready
-
-    def _asks_the_same(self, now_ms: float) -> bool:
-        count = len(self.following)
-        if not count or self._parts.has_full_disk():
-            return False
-        return self.link.repeats(count) and self.following.says_the_same(now_ms)
+                    following.hold(one, now_ms + FULL_DISK_MS)
+        if self.link.is_incremental:
+            return self.link.go_on(following.changes(now_ms))
+        return self.link.begin(following.everything(now_ms))
 
     async def _sleep(self, until_ms: float | None) -> None:
         timer = None if until_ms is None else self._clock.call_at(until_ms, self._wake.set)
@@ -276,7 +267,7 @@ class ReplicaFetcher:
         if throttles is not None and written_bytes:
             hold_ms = throttles.hold_followed_ms(runtime, written_bytes, is_caught_up=one.lag == 0)
             if hold_ms > 0:
-                one.not_before_ms = now_ms + hold_ms
+                self.following.hold(one, now_ms + hold_ms)
         self._follow_start(one, runtime, told)
         if log.log_end_offset >= told.high_watermark:
             # Below, nothing hangs on what it says: it moves no watermark and joins no ISR. It
@@ -335,7 +326,7 @@ class ReplicaFetcher:
         """Change the log in a task of its own: cancelled half-way, it would be unusable (P-04)."""
         assert not one.is_busy, "two tasks would change one log"
         one.is_busy = True
-        one.asked = None
+        self.following.stir(one)
         self._spawn(one, self._finish(one, work), what)
 
     def _spawn(self, one: Followed, coroutine: Coroutine[None, None, None], what: str) -> None:
@@ -352,6 +343,7 @@ class ReplicaFetcher:
             self._rest(one, error)
         finally:
             one.is_busy = False
+            self.following.stir(one)
             self._hurry()
         if self.following.holds(one) and not one.awaits_flush:
             self._flush_if_due(one)

@@ -7,10 +7,10 @@ Where to fetch from is not remembered here but asked of the replica, which knows
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.following.steps import FetchPosition, LogAction
-from ottla.broker.replica.roles import Role
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ottla.broker.replica.partition import Replica
     from ottla.protocol.ids import TopicPartition, Uuid
 
+    Asked = tuple["Followed", FetchPosition]
+
 DOUBLINGS_MAX = 10
-# Looked up once: reading a member of an enumeration costs as much as a call.
-_FOLLOWER = Role.FOLLOWER
 
 
 class Pauses(NamedTuple):
@@ -44,7 +44,6 @@ class Followed:
     """One partition under one leader epoch. Compared by identity."""
 
     __slots__ = (
-        "asked",
         "awaits_flush",
         "failure_count",
         "is_busy",
@@ -61,8 +60,6 @@ class Followed:
         self.topic_id = topic_id
         self.replica = replica
         self.leader_epoch = replica.leader_epoch
-        # What the leader was told last, in the session that lasts; None once that may be wrong.
-        self.asked: FetchPosition | None = None
         # Its log is being cut, and nothing can be said about it until that is done.
         self.is_busy = False
         # What its log holds is to be flushed before the leader hears that it is stored here. Stays
@@ -97,13 +94,29 @@ class Followed:
         return FetchPosition(self.leader_epoch, end, last_epoch, replica.log_start_offset)
 
 
+class FetchChanges(NamedTuple):
+    """What the next request of a session says. ``gone``: it does not ask for these any more."""
+
+    asked: list[Asked]
+    gone: list[TopicPartition]
+
+
 class Following:
-    """Owned by one fetcher."""
+    """Owned by one fetcher.
+
+    Of thousands of partitions a few have something new to say in a request. Those are ``stirred``:
+    by their replica, by what is done to their log, or because they have rested long enough."""
 
     def __init__(self, pauses: Pauses) -> None:
         self._pauses = pauses
         # In the order in which they are asked for: the first ones are served first.
         self._followed: dict[TopicPartition, Followed] = {}
+        # Changed since the last request in any way that may matter for the next one.
+        self._stirred: dict[Followed, None] = {}
+        # Not asked for before their time has come.
+        self._resting: dict[Followed, None] = {}
+        # Followed no more, and perhaps still in the session.
+        self._gone: dict[TopicPartition, None] = {}
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -120,10 +133,29 @@ class Following:
         known = self._followed.pop(followed.partition, None)
         assert known is not followed, "an answer to the earlier epoch would count"
         self._followed[followed.partition] = followed
+        if known is not None:
+            self._forget(known)
+        followed.replica.on_position = partial(self.stir, followed)
+        self.stir(followed)
 
     def remove(self, partition: TopicPartition) -> bool:
         """Follow it no more; whether it was followed."""
-        return self._followed.pop(partition, None) is not None
+        known = self._followed.pop(partition, None)
+        if known is None:
+            return False
+        self._forget(known)
+        self._gone[partition] = None
+        return True
+
+    def _forget(self, followed: Followed) -> None:
+        self._stirred.pop(followed, None)
+        self._resting.pop(followed, None)
+        followed.replica.on_position = None
+
+    def stir(self, followed: Followed) -> None:
+        """The next request may say something else of the partition, or nothing."""
+        if self.holds(followed):
+            self._stirred[followed] = None
 
     def holds(self, followed: Followed) -> bool:
         """Whether the token is still good."""
@@ -135,32 +167,37 @@ class Following:
             one for one in self._followed.values() if one.not_before_ms <= now_ms and one.is_free
         ]
 
-    def says_the_same(self, now_ms: float) -> bool:
-        """Whether the next request would say of each partition what the last one said.
+    def everything(self, now_ms: float) -> list[Asked]:
+        """What a request says that begins a session: nothing is left of what was changed."""
+        asked = [(one, one.ask()) for one in self.ready(now_ms)]
+        self._stirred.clear()
+        self._gone.clear()
+        self._resting = {one: None for one in self._followed.values() if one.not_before_ms > now_ms}
+        return asked
 
-        At rest that is so twice a second for each leader and thousands of partitions: it calls
-        nothing. HOT."""
-        for one in self._followed.values():
-            ask, replica = one.asked, one.replica
-            if (
-                ask is None
-                or replica.log_end_offset != ask.fetch_offset
-                or replica.log_start_offset != ask.log_start_offset
-                or replica.leader_epoch != ask.leader_epoch
-                or replica.role is not _FOLLOWER
-                or one.is_busy
-                or one.awaits_flush
-                or one.not_before_ms > now_ms
-            ):
-                return False
-        return True
+    def changes(self, now_ms: float) -> FetchChanges:
+        """What the next request of a session says, given that the last one was answered. HOT."""
+        for one in [one for one in self._resting if one.not_before_ms <= now_ms]:
+            del self._resting[one]
+            self._stirred[one] = None
+        changes = FetchChanges([], list(self._gone))
+        self._gone.clear()
+        for one in self._stirred:
+            if one.not_before_ms > now_ms:
+                self._resting[one] = None
+            elif one.is_free:
+                changes.asked.append((one, one.ask()))
+                continue
+            changes.gone.append(one.partition)
+        self._stirred.clear()
+        return changes
 
     def next_ready_ms(self, now_ms: float) -> float | None:
-        """When the first one that rests may be asked for again; None if none rests."""
+        """When the first one that rests may be asked for again; None if none rests.
+
+        As of the last ``changes`` or ``everything``."""
         resting = (
-            one.not_before_ms
-            for one in self._followed.values()
-            if one.not_before_ms > now_ms and one.is_free
+            one.not_before_ms for one in self._resting if one.not_before_ms > now_ms and one.is_free
         )
         return min(resting, default=None)
 
@@ -174,8 +211,9 @@ class Following:
         if step.action is LogAction.WAIT:
             self.rest(followed, now_ms)
             return
-        followed.not_before_ms = 0.0
         followed.failure_count = 0
+        if followed.not_before_ms:
+            self.hold(followed, 0.0)
         if step.action is LogAction.APPEND and step.has_records:
             del self._followed[followed.partition]
             self._followed[followed.partition] = followed
@@ -183,5 +221,10 @@ class Following:
 
     def rest(self, followed: Followed, now_ms: float) -> None:
         """It was refused: do not ask again at once."""
-        followed.not_before_ms = now_ms + self._pauses.after(followed.failure_count)
+        self.hold(followed, now_ms + self._pauses.after(followed.failure_count))
         followed.failure_count += 1
+
+    def hold(self, followed: Followed, until_ms: float) -> None:
+        """Do not ask for it before that time."""
+        followed.not_before_ms = until_ms
+        self.stir(followed)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
-    from ottla.broker.following.fetcher_state import Pauses
-    from ottla.broker.following.session import Asked
+    from ottla.broker.following.fetcher_state import FetchChanges, Pauses
+    from ottla.broker.following.session import Asked, Delta
     from ottla.broker.following.wire import FetchSettings, FollowerIdentity
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -92,6 +92,7 @@ class FetcherLink:
         self._clock = terms.clock
         self._connection: FetchConnection | None = None
         self._session = FollowerFetchSession()
+        self._delta: Delta | None = None
         self._failure_count = 0
         self._is_asking = False
         # The leader had nothing to send at its last answer, and waits before the next one.
@@ -112,16 +113,24 @@ class FetcherLink:
         """What the leader was asked about a partition, in the last request or before it."""
         return self._session.asked_for(partition)
 
-    def repeats(self, count: int) -> bool:
-        """Whether ``ask(None)`` would ask for exactly so many partitions, as the last request."""
-        connection = self._connection
-        return connection is not None and not connection.closed and self._session.repeats(count)
+    def begin(self, asked: Sequence[Asked]) -> bool:
+        """The next request asks for exactly these, in a new session; whether there are any."""
+        self._delta = self._session.first_request(asked) if asked else None
+        return self._delta is not None
 
-    async def ask(
-        self, asked: Sequence[Asked] | None, wait_ms: float | None
-    ) -> FetchResponse | None:
-        """The leader's answer about these, or (None) about those of the last request, of which
-        nothing else is to be said; None when the session has to be begun again.
+    def go_on(self, changes: FetchChanges) -> bool:
+        """The next request says what has changed; whether it asks for anything."""
+        self._delta = self._session.next_request(changes.asked, changes.gone)
+        if self._session.asks_for_any:
+            return True
+        # The leader ends a session that asks for nothing.
+        self._delta = None
+        self._session.lost()
+        return False
+
+    async def ask(self, wait_ms: float | None) -> FetchResponse | None:
+        """The leader's answer to what ``begin`` or ``go_on`` has made; None when the session has to
+        be begun again.
 
         ``wait_ms``: when other partitions may be asked for, too. Raises OSError, KafkaError,
         ClientError; then comes ``failed``."""
@@ -131,14 +140,15 @@ class FetcherLink:
         if connection is None or connection.closed:
             connection = await self._terms.peers.connect(self._leader, purpose="fetcher")
             self._connection = connection
-        version = self._version
-        if asked is None:
-            delta = self._session.same_request()
-        else:
-            version = self._version = version_for(connection.version_of(FETCH), asked)
-            delta = self._session.next_request(asked)
+        delta, self._delta = self._delta, None
+        assert delta is not None, "the request is made first"
+        version = version_for(connection.version_of(FETCH), delta.asked)
+        if delta.continues:
+            # All of a session name their topics in the same way.
+            version = min(version, self._version)
+        self._version = version
         request = build_request(delta, self._terms.sender(), self._terms.manner, version)
-        if asked is None and self._idle_count:
+        if delta.says_nothing and self._idle_count:
             request.max_wait_ms = self._terms.manner.wait_ms(self._idle_count)
         if wait_ms is not None:
             request.max_wait_ms = min(request.max_wait_ms, max(1, int(wait_ms)))

@@ -9,13 +9,14 @@ from ottla.protocol.fetch_session import FIRST_EPOCH, FetcherSession
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ottla.broker.following.fetcher_state import Followed
     from ottla.broker.following.steps import FetchPosition
     from ottla.protocol.ids import TopicPartition, Uuid
 
 Asked = tuple["Followed", "FetchPosition"]
+"""A partition, and what a request says of it."""
 
 
 class Delta(NamedTuple):
@@ -26,9 +27,21 @@ class Delta(NamedTuple):
     asked: Sequence[Asked]
     forgotten: Sequence[tuple[TopicPartition, Uuid]] = ()
 
+    @property
+    def continues(self) -> bool:
+        """Whether it says only what has changed."""
+        return self.session_epoch != FIRST_EPOCH
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it asks for the same as the last one."""
+        return self.continues and not self.asked and not self.forgotten
+
 
 class FollowerFetchSession(FetcherSession[tuple["FetchPosition", "Uuid"]]):
-    """Owned by one fetcher, for one connection to the leader."""
+    """Owned by one fetcher, for one connection to the leader.
+
+    It is told what has changed: thousands of partitions at rest are not compared."""
 
     __slots__ = ("_asked",)
 
@@ -36,28 +49,36 @@ class FollowerFetchSession(FetcherSession[tuple["FetchPosition", "Uuid"]]):
         super().__init__(itemgetter(1))
         self._asked: dict[TopicPartition, Asked] = {}
 
-    def next_request(self, asked: Sequence[Asked]) -> Delta:
-        """Return the request that makes the leader answer for exactly these partitions."""
+    @property
+    def asks_for_any(self) -> bool:
+        """Whether the leader would be asked about anything."""
+        return bool(self._asked)
+
+    def first_request(self, asked: Sequence[Asked]) -> Delta:
+        """Return the request that begins a session with exactly these partitions."""
+        assert not self.is_incremental, "the leader would keep what it was asked before"
         self._asked = {pair[0].partition: pair for pair in asked}
-        told = {}
-        for one, position in asked:
-            one.asked = position
-            told[one.partition] = position, one.topic_id
-        assert len(told) == len(asked), "a partition would be answered once, and asked twice"
-        delta = self.next(told)
-        if delta.session_epoch == FIRST_EPOCH:
-            return Delta(delta.session_id, FIRST_EPOCH, asked)
-        changed = [self._asked[partition] for partition in delta.changed]
-        return Delta(delta.session_id, delta.session_epoch, changed, tuple(delta.forgotten))
+        assert len(self._asked) == len(asked), "a partition would be answered once, and asked twice"
+        return Delta(self._session_id, FIRST_EPOCH, asked)
 
-    def repeats(self, count: int) -> bool:
-        """Whether a request without changes would ask for exactly so many partitions."""
-        return self._epoch != FIRST_EPOCH and len(self._asked) == count
-
-    def same_request(self) -> Delta:
-        """Return the request when nothing has changed since the last one of this session."""
-        assert self.is_incremental, "a full request without partitions asks for none"
-        return Delta(self._session_id, self._epoch, ())
+    def next_request(self, asked: Sequence[Asked], gone: Iterable[TopicPartition] = ()) -> Delta:
+        """Return the request that asks for these as well, or anew, and not for those."""
+        assert self.is_incremental, "a full request without the others asks for none of them"
+        known, changed = self._asked, []
+        forgotten: list[tuple[TopicPartition, Uuid]] = []
+        ids = {one.partition: one.topic_id for one, _ in asked}
+        for partition in (*gone, *ids):
+            pair = known.get(partition)
+            if pair is not None and ids.get(partition) != pair[0].topic_id:
+                del known[partition]
+                forgotten.append((partition, pair[0].topic_id))
+        for pair in asked:
+            partition = pair[0].partition
+            told = known.get(partition)
+            known[partition] = pair
+            if told is None or told[1] != pair[1]:
+                changed.append(pair)
+        return Delta(self._session_id, self._epoch, changed, tuple(forgotten))
 
     def asked_for(self, partition: TopicPartition) -> Asked | None:
         """What the request in flight says of a partition, itself or an earlier one."""

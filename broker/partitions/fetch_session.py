@@ -39,7 +39,9 @@ Resolve = Callable[[str | Uuid], tuple[str, Uuid, ErrorCode]]
 
 @dataclass(slots=True)
 class SessionPart:
-    """One request with all its partitions, from this request or earlier ones of the session."""
+    """One request with its partitions, from this request or earlier ones of the session.
+
+    Those of a follower that rest in the session are left out: they have nothing to say."""
 
     sessions: Sessions
     random: Random
@@ -147,8 +149,8 @@ def take_in(part: SessionPart, request: FetchRequest, resolve: Resolve, version:
     if session.version is not version:
         session.version = version
         session.merge(_resolved_again(session, resolve), ())
-    part.wanted = list(session.wanted())
-    if not part.wanted:
+    part.wanted = session.unsettled()
+    if not len(session):
         part.sessions.end(session)
         part.session = None
 

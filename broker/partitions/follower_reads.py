@@ -5,8 +5,9 @@ own fetch has just moved, and with it every consumer that reads from a follower 
 KIP-392). It is told after a moment rather than at once: where records flow, the next of them bring
 the watermark along, and an answer of its own would double the number of requests.
 
-A follower asks for hundreds of partitions at a time, of which a few have something new. Those that
-it has asked for before, and that have nothing to say, are quiet: a glance is all they cost. HOT.
+A follower asks for thousands of partitions at a time, of which a few have something new. The
+others rest in its session: a request, a wake-up and an answer cost nothing for them. A partition
+ends its rest itself when anything happens there that the follower may have to be told. HOT.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.engine.purgatory import WaitKey
 from ottla.broker.replica.leadership_proofs import NOT_PROVEN
 from ottla.broker.replica.progress import FollowerFetch
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.engine.purgatory import Purgatory
+    from ottla.broker.engine.purgatory import DelayedOperation, Purgatory
+    from ottla.broker.partitions.fetch_session import PartitionKey, Session
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
     from ottla.broker.replica.leadership_proofs import LeadershipProofs
     from ottla.broker.replica.leading import Leading
     from ottla.broker.replica.progress import FollowerProgress
-    from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Clock
 
     Find = Callable[[PartitionFetch], PartitionRuntime | None]
@@ -37,66 +38,149 @@ if TYPE_CHECKING:
 NEWS_AFTER_MS = 10.0
 
 
-class _Quiet(NamedTuple):
-    """A partition of which the follower has everything."""
+class QuietPartition:
+    """A partition of which the follower has everything. It rests in the session that asks for it,
+    one session for each follower."""
 
-    partition: PartitionRuntime
-    leading: Leading
-    follower: FollowerProgress
-    wanted: PartitionFetch
-    # Of the log, when it was found to be the one that is meant.
-    topic_id: Uuid | None
+    __slots__ = ("follower", "key", "leading", "memory", "partition", "topic_id", "wanted")
 
-    @property
-    def is_still_quiet(self) -> bool:
-        partition, leading, follower, wanted, _topic_id = self
+    def __init__(
+        self,
+        memory: QuietPartitions,
+        partition: PartitionRuntime,
+        leading: Leading,
+        follower: FollowerProgress,
+        wanted: PartitionFetch,
+    ) -> None:
+        self.memory = memory
+        self.key = memory.key_of(wanted)
+        self.partition = partition
+        self.leading = leading
+        self.follower = follower
+        self.wanted = wanted
+        # Of the log, when it was found to be the one that is meant.
+        self.topic_id = partition.log.topic_id
+
+    def lasts(self, broker_epoch: int) -> bool:
+        """Whether the same was asked for before and answered, and nothing has changed since."""
+        partition, leading, follower = self.partition, self.leading, self.follower
         replica = partition.replica
         return (
             replica.leading is leading
-            and replica.log_end_offset == wanted.offset
+            and replica.log_end_offset == self.wanted.offset
             and follower.told_watermark >= leading.watermark_due
             and follower.told_log_start_offset == replica.log_start_offset
             and partition.is_open
+            and partition.log.topic_id == self.topic_id
+            and follower.asked is self.wanted
+            and follower.broker_epoch == broker_epoch
+            # A follower that may join the ISR is checked at each of its requests.
+            and follower.node_id in leading.in_sync.committed
+            and leading.followers.get(follower.node_id) is follower
         )
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the follower's watermark is old, though not old enough for an answer."""
+        return self.follower.told_watermark < self.partition.replica.high_watermark
+
+    def end(self) -> None:
+        """Something has happened to the partition: a waiting request looks at it again, and the
+        next one does."""
+        self.memory.end(self)
 
 
 class QuietPartitions:
-    """What a fetch session remembers of its last answer: everything that it asks for, if all of it
-    was quiet then. One that says the same again costs a glance in all, and not one for each."""
+    """What a follower's session asks for: partitions at rest, and those that have to be looked at.
 
-    __slots__ = ("all_quiet",)
+    Owned by the session, which tells of each change of what is asked for."""
 
-    def __init__(self) -> None:
-        self.all_quiet: list[_Quiet] | None = None
+    def __init__(self, session: Session, waiting: Purgatory) -> None:
+        self._by_id = session.ask.uses_topic_ids
+        self._waiting = waiting
+        # When the session was continued: for all at rest, a fetch at their log end.
+        self.asked_ms = 0.0
+        self.quiet: dict[PartitionKey, QuietPartition] = {}
+        self.restless: dict[PartitionKey, None] = {key: None for key, _ in session.items()}
+        # Ended since the last look.
+        self.ended: list[QuietPartition] = []
+        # The watermark has moved since the follower was told; that alone does not end the rest.
+        self.late: dict[PartitionKey, QuietPartition] = {}
+        self._broker_epoch: int | None = None
+        # The request that is under way, and what it waits for.
+        self.poll: FollowerPoll | None = None
+        self.key = WaitKey("a fetch session's partitions at rest")
 
-    def lasts(self, plan: FetchPlan, now_ms: float) -> bool:
-        """Whether all of it is quiet still; then the follower has asked for it again, just now.
+    def key_of(self, wanted: PartitionFetch) -> PartitionKey:
+        """The partition as the follower names it."""
+        return wanted.topic_id if self._by_id else wanted.topic, wanted.partition
 
-        At rest this is all that a leader does for thousands of partitions: it calls nothing of
-        ours. HOT."""
-        known = self.all_quiet
-        if known is None:
-            return False
-        node_id, broker_epoch = plan.replica_id, plan.broker_epoch
-        for partition, leading, follower, wanted, topic_id in known:
-            replica = partition.replica
-            if (
-                replica.leading is not leading
-                or replica.log_end_offset != wanted.offset
-                or follower.told_watermark < leading.watermark_due
-                or follower.told_watermark < replica.high_watermark
-                or follower.told_log_start_offset != replica.log_start_offset
-                or not partition.is_open
-                or partition.log.topic_id != topic_id
-                or follower.asked is not wanted
-                or follower.broker_epoch != broker_epoch
-                or node_id not in leading.in_sync.committed
-                or leading.followers.get(node_id) is not follower
-            ):
-                return False
-            # As ``on_same_fetch`` does.
-            follower.last_caught_up_ms = follower.last_fetch_ms = now_ms
-        return True
+    def on_request(self, plan: FetchPlan, poll: FollowerPoll, now_ms: float) -> None:
+        """The session is continued."""
+        if plan.broker_epoch != self._broker_epoch:
+            # Another life of the follower: it may have lost what the last one had (R-22).
+            self._broker_epoch = plan.broker_epoch
+            for one in list(self.quiet.values()):
+                self.end(one)
+                plan.wanted.append(one.wanted)
+        # What ended its rest is restless, and so in the plan.
+        self.ended.clear()
+        self.asked_ms = now_ms
+        self.poll = poll
+
+    def begin(self, one: QuietPartition) -> None:
+        """From now on it rests."""
+        node_id = one.follower.node_id
+        known = one.partition.quiet.get(node_id)
+        if known is not None:
+            known.end()
+        assert one.key not in self.quiet, "one of the two would never end its rest"
+        one.partition.quiet[node_id] = one
+        one.follower.rests_in = self
+        self.quiet[one.key] = one
+        self.restless.pop(one.key, None)
+
+    def end(self, one: QuietPartition) -> None:
+        """Look at it again; the follower's waiting request does so soon."""
+        self._lose(one)
+        self.restless[one.key] = None
+        self.ended.append(one)
+        self._waiting.release(self.key)
+
+    def take_late(self) -> list[QuietPartition]:
+        """Those whose watermark is to be told with an answer; they are restless from now on."""
+        late = [one for one in self.late.values() if self.quiet.get(one.key) is one and one.is_late]
+        self.late.clear()
+        for one in late:
+            self._lose(one)
+            self.restless[one.key] = None
+        return late
+
+    def _lose(self, one: QuietPartition) -> None:
+        assert self.quiet.pop(one.key) is one
+        assert one.partition.quiet.pop(one.follower.node_id) is one
+        one.follower.end_rest()
+
+    # ---- the session's side ----
+
+    def join(self, key: PartitionKey) -> None:
+        """The request says something new of a partition."""
+        one = self.quiet.get(key)
+        if one is not None:
+            self._lose(one)
+        self.restless.setdefault(key)
+
+    def leave(self, key: PartitionKey) -> None:
+        """The request forgets a partition."""
+        one = self.quiet.get(key)
+        if one is not None:
+            self._lose(one)
+        self.restless.pop(key, None)
+
+    def close(self) -> None:
+        """The session has ended."""
+        for one in list(self.quiet.values()):
+            self._lose(one)
 
 
 class FollowerReads:
@@ -114,29 +198,30 @@ class FollowerReads:
 
         Once for each request, however often it is read for. ``plan.wanted`` keeps what there may
         be something to say about; what is refused is noted there."""
-        proofs = self._proofs
+        proofs, memory = self._proofs, plan.quietness
         poll = FollowerPoll(plan, find, partial(proofs.on_answer, connection), self)
         now_ms = self.clock.now_ms()
         question = proofs.on_fetch(connection, now_ms) if proofs.is_open else NOT_PROVEN
-        quietness: QuietPartitions | None = plan.quietness
-        if quietness is not None and not question and quietness.lasts(plan, now_ms):
-            assert quietness.all_quiet is not None
-            poll.quiet, plan.wanted = quietness.all_quiet, []
-            poll.is_fresh = poll.is_calm = True
-            return poll
+        if memory is not None:
+            memory.on_request(plan, poll, now_ms)
+            if question:
+                for one in memory.quiet.values():
+                    self._prove(one.partition, one.follower, one.wanted, question)
         active: list[PartitionFetch] = []
         for wanted in plan.wanted:
             partition = find(wanted)
             if partition is None:
                 active.append(wanted)
                 continue
-            quiet = _quiet(partition, plan, wanted)
-            if quiet is not None:
-                quiet.follower.on_same_fetch(now_ms)
+            if memory is not None and (quiet := _quiet(memory, partition, plan, wanted)):
                 if question:
                     self._prove(partition, quiet.follower, wanted, question)
-                poll.quiet.append(quiet)
+                self.rest(quiet)
                 continue
+            known = partition.quiet.get(plan.replica_id)
+            if known is not None:
+                # At rest in an earlier session of the same follower.
+                known.end()
             verdict = partition.on_follower_fetch(_as_fetch(plan, wanted))
             if verdict.watermark_moved:
                 self.has_moved(partition)
@@ -151,6 +236,13 @@ class FollowerReads:
             active.append(wanted)
         plan.wanted = active
         return poll
+
+    def rest(self, quiet: QuietPartition) -> None:
+        """Nothing is to be said of it until something happens there."""
+        quiet.memory.begin(quiet)
+        if quiet.is_late:
+            # Also when the ISR has shrunk: at rest it would wait for seconds to hear of it.
+            self.has_moved(quiet.partition)
 
     def _prove(
         self,
@@ -169,6 +261,8 @@ class FollowerReads:
         if not self._moved:
             self.clock.call_at(self.clock.now_ms() + NEWS_AFTER_MS, self._tell)
         self._moved[partition] = None
+        for one in partition.quiet.values():
+            one.memory.late[one.key] = one
 
     def _tell(self) -> None:
         """Have those who still wait, and were not told meanwhile, answered."""
@@ -177,7 +271,12 @@ class FollowerReads:
             leading = partition.replica.leading
             if leading is not None:
                 leading.watermark_due = partition.replica.high_watermark
-                self._waiting.release(partition.append_key)
+                partition.wake_followers()
+
+    def wait_also(self, operation: DelayedOperation, poll: FollowerPoll) -> None:
+        """What has ended its rest while the request waits can wake it again."""
+        woken, poll.woken = poll.woken, []
+        self._waiting.watch_also(operation, [one.append_key for one in woken])
 
 
 class FollowerPoll:
@@ -190,31 +289,43 @@ class FollowerPoll:
         self._find = find
         self._on_answer = on_answer
         self._reads = reads
-        self.quiet: list[_Quiet] = []
-        # Nothing can have happened since it was found to be quiet.
-        self.is_fresh = False
-        # Nothing has, until it was answered.
-        self.is_calm = False
+        # Partitions that did not rest any more at the last look.
+        self.woken: list[PartitionRuntime] = []
+
+    @property
+    def _memory(self) -> QuietPartitions | None:
+        """What the session remembers, unless a later request continues it by now."""
+        memory = self._plan.quietness
+        return memory if memory is not None and memory.poll is self else None
+
+    @property
+    def quiet_count(self) -> int:
+        """Partitions that are asked for and have nothing to say."""
+        memory = self._memory
+        return 0 if memory is None else len(memory.quiet)
+
+    @property
+    def keys(self) -> tuple[WaitKey, ...]:
+        """What the request waits for, besides what it reads."""
+        memory = self._memory
+        return () if memory is None else (memory.key,)
 
     def wake(self) -> None:
         """What has something to say by now is read again."""
-        if self.is_fresh:
-            self.is_fresh = False
+        memory = self._memory
+        if memory is None or not memory.ended:
             return
-        self.is_calm = False
-        woken = [one for one in self.quiet if not one.is_still_quiet]
-        if woken:
-            self.quiet = [one for one in self.quiet if one.is_still_quiet]
-            self._plan.wanted += [one.wanted for one in woken]
-            now_ms = self._reads.clock.now_ms()
-            for one in woken:
-                if one.partition.replica.leading is one.leading:
-                    # It has waited here, with everything there was, until this moment.
-                    one.follower.had_all_until(now_ms)
-        for partition, _leading, follower, _wanted, _topic_id in self.quiet:
-            if follower.told_watermark < partition.replica.high_watermark:
-                # Also when the ISR has shrunk: at rest it would wait for seconds to hear of it.
-                self._reads.has_moved(partition)
+        ended, memory.ended = memory.ended, []
+        now_ms = self._reads.clock.now_ms()
+        for one in ended:
+            if one.lasts(self._plan.broker_epoch):
+                self._reads.rest(one)
+                continue
+            if one.partition.replica.leading is one.leading:
+                # It has waited here, with everything there was, until this moment.
+                one.follower.had_all_until(now_ms)
+            self._plan.wanted.append(one.wanted)
+            self.woken.append(one.partition)
 
     def owes_news(self) -> bool:
         """Whether the follower must be answered because its watermark is old."""
@@ -229,14 +340,8 @@ class FollowerPoll:
     def complete(self) -> bool:
         """An answer is made: it tells all watermarks. True if more must be read for that."""
         self._on_answer()
-        if self.is_calm:
-            # A watermark that has moved since is told when its time has come.
-            return False
-        late = [
-            one
-            for one in self.quiet
-            if one.follower.told_watermark < one.partition.replica.high_watermark
-        ]
+        memory = self._memory
+        late = [] if memory is None else memory.take_late()
         self._plan.wanted += [one.wanted for one in late]
         for wanted in self._plan.wanted:
             partition = self._find(wanted)
@@ -247,27 +352,19 @@ class FollowerPoll:
                     if follower is not None:
                         follower.told_watermark = replica.high_watermark
                         follower.told_log_start_offset = replica.log_start_offset
-        if self._plan.quietness is not None:
-            self._plan.quietness.all_quiet = None if self._plan.wanted else self.quiet
         return bool(late)
 
 
-def _quiet(partition: PartitionRuntime, plan: FetchPlan, wanted: PartitionFetch) -> _Quiet | None:
-    """Whether the same was asked for before and answered, and nothing has changed since."""
+def _quiet(
+    memory: QuietPartitions, partition: PartitionRuntime, plan: FetchPlan, wanted: PartitionFetch
+) -> QuietPartition | None:
+    """The partition at rest, if it is."""
     leading = partition.replica.leading
-    if leading is None:
+    follower = None if leading is None else leading.followers.get(plan.replica_id)
+    if leading is None or follower is None or follower.asked is not wanted:
         return None
-    follower = leading.followers.get(plan.replica_id)
-    if (
-        follower is None
-        or follower.asked is not wanted
-        or follower.broker_epoch != plan.broker_epoch
-        # A follower that may join the ISR is checked at each of its requests.
-        or plan.replica_id not in leading.in_sync.committed
-    ):
-        return None
-    quiet = _Quiet(partition, leading, follower, wanted, partition.log.topic_id)
-    return quiet if quiet.is_still_quiet else None
+    quiet = QuietPartition(memory, partition, leading, follower, wanted)
+    return quiet if quiet.lasts(plan.broker_epoch) else None
 
 
 def _as_fetch(plan: FetchPlan, wanted: PartitionFetch) -> FollowerFetch:

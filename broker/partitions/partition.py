@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.log.partition_log import PartitionLog
     from ottla.broker.metadata.topic_settings import TopicSettings
+    from ottla.broker.partitions.follower_reads import QuietPartition
     from ottla.broker.replica.leading import PartitionLeadership
     from ottla.broker.replica.partition import Replica
     from ottla.broker.replica.progress import FollowerFetch
@@ -93,6 +94,9 @@ class PartitionRuntime:
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
+        # By follower: what its session has at rest here, until anything happens that it may have
+        # to be told (follower_reads.py).
+        self.quiet: dict[int, QuietPartition] = {}
         # The log starts of its followers (record_deletion.py).
         self.start_key: Hashable = WaitKey(f"log starts of {partition}")
         # What its followers have shown about themselves (read_barriers.py).
@@ -135,6 +139,9 @@ class PartitionRuntime:
         was_closed, self.is_open = not self.is_open, True
         if was_closed or change.watermark_moved:
             self.wake_waiters()
+        else:
+            # The ISR or the set of replicas may be another one.
+            self.wake_followers()
         self.on_role(self)
         return change
 
@@ -165,14 +172,25 @@ class PartitionRuntime:
 
     def wake_waiters(self) -> None:
         """Make every request that is parked on this partition check again."""
+        self.wake_followers()
         for key in (
-            self.append_key,
             self.watermark_key,
             self.flush_key,
             self.start_key,
             self.proof_key,
         ):
             self._waiting.release(key)
+
+    def wake_followers(self) -> None:
+        """Make the fetches of followers check again, those that wait and the next ones."""
+        self._waiting.release(self.append_key)
+        if self.quiet:
+            self._end_quiet()
+
+    def _end_quiet(self) -> None:
+        for one in list(self.quiet.values()):
+            one.end()
+        assert not self.quiet, "a change would be kept from a follower"
 
     @property
     def is_becoming_leader(self) -> bool:
@@ -302,6 +320,8 @@ class PartitionRuntime:
         watchers = waiting.watchers
         if self.append_key in watchers:
             waiting.release(self.append_key)
+        if self.quiet:
+            self._end_quiet()
         if moved and self.watermark_key in watchers:
             waiting.release(self.watermark_key)
 
@@ -324,7 +344,7 @@ class PartitionRuntime:
             if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
                 self._waiting.release(self.watermark_key)
                 # Followers that wait for records get the new watermark as well.
-                self._waiting.release(self.append_key)
+                self.wake_followers()
         finally:
             self._waiting.release(self.flush_key)
 

@@ -67,7 +67,7 @@ class ReadBarriers:
             return
         leading.greet()
         # Requests that wait for records of this partition.
-        self._waiting.release(partition.append_key)
+        partition.wake_followers()
         question.waiter = self._waiting.park(
             (partition.proof_key,),
             deadline_ms,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.partitions.conversions import Conversions
 from ottla.broker.partitions.fetch_session import Sessions
-from ottla.broker.partitions.follower_reads import FollowerReads
+from ottla.broker.partitions.follower_reads import FollowerReads, QuietPartitions
 from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch, PartitionRead
 from ottla.broker.partitions.reading import read_partition
 from ottla.broker.replica.fetching import FetchBudget, FetchProgress, must_wait
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.engine.purgatory import Purgatory
+    from ottla.broker.partitions.fetch_session import Session
     from ottla.broker.partitions.follower_reads import FollowerPoll
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.partitions import Partitions
@@ -102,11 +103,13 @@ class Reads:
         def try_complete() -> bool:
             again = look()
             if again is None:
+                if poll is not None and poll.woken:
+                    self._followers.wait_also(operation, poll)
                 return False
             later.complete(answer(again))
             return True
 
-        self._waiting.park(
+        operation = self._waiting.park(
             self._keys(plan, poll),
             context.received_ms + plan.max_wait_ms,
             try_complete,
@@ -115,6 +118,13 @@ class Reads:
             just_asked=True,
         )
         return later
+
+    def quietness(self, session: Session) -> QuietPartitions:
+        """What is remembered of a follower's session."""
+        memory = session.memory
+        if not isinstance(memory, QuietPartitions):
+            memory = session.memory = QuietPartitions(session, self._waiting)
+        return memory
 
     def _find(self, wanted: PartitionFetch) -> PartitionRuntime | None:
         """Return the partition if it is here, the caller may read it, and its topic is right."""
@@ -133,7 +143,7 @@ class Reads:
             if one is not None
         ]
         if poll is not None:
-            keys += [one.partition.append_key for one in poll.quiet]
+            keys += poll.keys
         return keys
 
     def _read_all(self, plan: FetchPlan, seen: Sequence[PartitionRead] = ()) -> list[PartitionRead]:
@@ -246,7 +256,7 @@ def _must_wait(plan: FetchPlan, reads: list[PartitionRead], poll: FollowerPoll |
     for read in reads:
         readable_bytes += read.size_bytes
         has_news = has_news or read.has_news
-    count = len(reads) if poll is None else len(reads) + len(poll.quiet)
+    count = len(reads) if poll is None else len(reads) + poll.quiet_count
     progress = FetchProgress(count, readable_bytes, has_news)
     if not must_wait(progress, plan.max_wait_ms, plan.min_bytes):
         return False

@@ -95,5 +95,5 @@ def await_deletions(
         if leading is not None:
             # Answer requests that wait for records at once.
             leading.greet()
-            waiting.release(one.partition.append_key)
+            one.partition.wake_followers()
     await_all(waiting, pending, deadline_ms, finish, owner)

@@ -13,7 +13,7 @@ another client's or an evicted session is not continued (hazard N-11).
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.fetch_session import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, next_epoch
@@ -60,6 +60,22 @@ class SessionAsk(NamedTuple):
         return self.session_epoch == FIRST_EPOCH
 
 
+class SessionMemory(Protocol):
+    """What the leader remembers of a follower's session: which partitions it has to look at."""
+
+    # In the order in which they are served.
+    restless: dict[Any, None]
+
+    def join(self, key: Any) -> None:
+        """The request says something new of a partition."""
+
+    def leave(self, key: Any) -> None:
+        """The request forgets a partition."""
+
+    def close(self) -> None:
+        """The session has ended."""
+
+
 class FetchSession(Generic[Key, Wanted]):
     """One client's requested partitions and the offsets sent to it; owned by FetchSessions."""
 
@@ -84,8 +100,8 @@ class FetchSession(Generic[Key, Wanted]):
         self.created_ms = self.last_used_ms = now_ms
         # Identifies the metadata that the wanted partitions were resolved with, for the caller.
         self.version: object = None
-        # Cached by the leader from its last response while the request stays the same.
-        self.memory: Any = None
+        # Set by the leader for a follower that continues the session.
+        self.memory: SessionMemory | None = None
         self._wanted: dict[Key, Wanted] = {}
         self._told: dict[Key, SentOffsets] = {}
 
@@ -101,19 +117,34 @@ class FetchSession(Generic[Key, Wanted]):
         """All requested partitions; those whose last records are the oldest come first."""
         return iter(self._wanted.values())
 
+    def unsettled(self) -> list[Wanted]:
+        """As ``wanted``, without the partitions that certainly have nothing new."""
+        if self.memory is None:
+            return list(self._wanted.values())
+        return [self._wanted[key] for key in self.memory.restless]
+
+    def close(self) -> None:
+        """It is continued no more."""
+        if self.memory is not None:
+            self.memory.close()
+            self.memory = None
+
     def items(self) -> Iterator[tuple[Key, Wanted]]:
         """The same with their keys."""
         return iter(self._wanted.items())
 
     def merge(self, changed: Iterable[tuple[Key, Wanted]], forgotten: Iterable[Key]) -> None:
         """Apply a request: new or changed partitions, and forgotten ones."""
+        memory = self.memory
         for key in forgotten:
             self._wanted.pop(key, None)
             self._told.pop(key, None)
-            self.memory = None
+            if memory is not None:
+                memory.leave(key)
         for key, wanted in changed:
             self._wanted[key] = wanted
-            self.memory = None
+            if memory is not None:
+                memory.join(key)
 
     def tell(self, key: Key, offsets: SentOffsets, *, has_content: bool, has_failed: bool) -> bool:
         """Whether the response must include the partition; its offsets then count as sent.
@@ -125,6 +156,9 @@ class FetchSession(Generic[Key, Wanted]):
         if has_content:
             # Moved to the end, so that the response limits affect another partition next time.
             self._wanted[key] = self._wanted.pop(key)
+            if self.memory is not None and key in self.memory.restless:
+                del self.memory.restless[key]
+                self.memory.restless[key] = None
         # The end of an error counts as a change, too.
         self._told[key] = _UNTOLD if has_failed else offsets
         return news
@@ -155,7 +189,7 @@ class FetchSessions(Generic[Key, Wanted]):
             session = None
         if not ask.continues:
             if session is not None:
-                del self._sessions[ask.session_id]
+                self._sessions.pop(ask.session_id).close()
             return ErrorCode.NONE, None
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, None
@@ -205,5 +239,5 @@ class FetchSessions(Generic[Key, Wanted]):
             victim = min(candidates, key=lambda one: (one.rank, one.session_id))
             if victim.rank >= (ask.is_follower, size):
                 return False
-        del self._sessions[victim.session_id]
+        self._sessions.pop(victim.session_id).close()
         return True

@@ -23,6 +23,8 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.replica.epochs import EpochEnd
     from ottla.broker.replica.history import ReplicaHistory
     from ottla.broker.replica.progress import FollowerFetch
@@ -68,6 +70,9 @@ class Replica:
         self.led_since = NO_EPOCH
         self.leadership: PartitionLeadership | None = None
         self.leading: Leading | None = None
+        # Told after each change of the role and of a follower's log: its next fetch says another
+        # position, or none.
+        self.on_position: Callable[[], object] | None = None
         self.log_start_offset = bounds.log_start_offset
         self.log_end_offset = bounds.log_end_offset
         # Known to be flushed; used only where ``counts_flushed`` is set.
@@ -148,6 +153,11 @@ class Replica:
         self.role = Role.NONE
         self.leadership = None
         self.leading = None
+        self._position_changed()
+
+    def _position_changed(self) -> None:
+        if self.on_position is not None:
+            self.on_position()
 
     def _enter(self, role: Role, leadership: PartitionLeadership) -> None:
         # Nothing that was proved in an epoch is true in an earlier one (hazard R-06).
@@ -157,6 +167,7 @@ class Replica:
         self.leadership = leadership
         self.leader_epoch = leadership.leader_epoch
         self.leading = None
+        self._position_changed()
 
     def check_leader_epoch(
         self, current_leader_epoch: int, *, require_leader: bool = True
@@ -235,7 +246,9 @@ class Replica:
             return False
         assert self.leading is None
         assert log_end_offset >= self.log_end_offset
-        self.log_end_offset = log_end_offset
+        if log_end_offset != self.log_end_offset:
+            self.log_end_offset = log_end_offset
+            self._position_changed()
         known = min(leader_high_watermark, log_end_offset)
         return self._set_watermark(max(known, self.high_watermark))
 
@@ -248,6 +261,7 @@ class Replica:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.flushed_offset = min(self.flushed_offset, log_end_offset)
+        self._position_changed()
         return self._set_watermark(
             clamped_watermark(self.high_watermark, log_start_offset, log_end_offset)
         )

@@ -8,6 +8,7 @@ written together, so no reader sees one without the others (hazard R-22).
 from __future__ import annotations
 
 from math import inf
+from typing import Protocol
 
 from ottla.broker.replica.leadership_proofs import NOT_PROVEN
 from ottla.protocol.named_tuples import NamedTuple
@@ -36,19 +37,27 @@ class FollowerFetch(NamedTuple):
     log_start_offset: int
 
 
+class SessionClock(Protocol):
+    """A fetch session whose requests count for all partitions that rest in it."""
+
+    @property
+    def asked_ms(self) -> float: ...
+
+
 class FollowerProgress:
     """One follower's progress; owned by a leading replica for one leader epoch."""
 
     __slots__ = (
+        "_caught_up_ms",
+        "_fetch_ms",
         "_leader_end_then",
         "asked",
         "broker_epoch",
-        "last_caught_up_ms",
-        "last_fetch_ms",
         "log_end_offset",
         "log_start_offset",
         "node_id",
         "proven_question",
+        "rests_in",
         "told_log_start_offset",
         "told_watermark",
     )
@@ -67,8 +76,10 @@ class FollowerProgress:
         self.proven_question = NOT_PROVEN
         # After an election a member of the ISR has the full lag time for its first fetch; any other
         # replica has to prove that it keeps up.
-        self.last_caught_up_ms = now_ms if is_member else -inf
-        self.last_fetch_ms = now_ms
+        self._caught_up_ms = now_ms if is_member else -inf
+        self._fetch_ms = now_ms
+        # While it has everything, each request of that session repeats its fetch at the log end.
+        self.rests_in: SessionClock | None = None
         self._leader_end_then = UNKNOWN_OFFSET
 
     @property
@@ -76,24 +87,39 @@ class FollowerProgress:
         """Whether it has fetched in this leader epoch."""
         return self.log_end_offset != UNKNOWN_OFFSET
 
+    @property
+    def last_caught_up_ms(self) -> float:
+        """When it last had everything, or all of the time before."""
+        rest = self.rests_in
+        return self._caught_up_ms if rest is None else max(self._caught_up_ms, rest.asked_ms)
+
+    @property
+    def last_fetch_ms(self) -> float:
+        """When it last fetched."""
+        return self._fetch_ms if self.rests_in is None else self.rests_in.asked_ms
+
+    def end_rest(self) -> None:
+        """Keep the time of the session's last request; its later ones do not count any more."""
+        if self.rests_in is not None:
+            self._caught_up_ms = self.last_caught_up_ms
+            self._fetch_ms = self.last_fetch_ms
+            self.rests_in = None
+
     def on_fetch(self, fetch_offset: int, leader_end_offset: int, now_ms: float) -> None:
         """Account for a fetch at this offset, which acknowledges all records before it (REP-07)."""
         assert 0 <= fetch_offset <= leader_end_offset, (fetch_offset, leader_end_offset)
+        assert self.rests_in is None, "a session's request would count for what is not at its end"
         if fetch_offset >= leader_end_offset:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+            self._caught_up_ms = max(self._caught_up_ms, now_ms)
         elif self.is_known and fetch_offset >= self._leader_end_then:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+            self._caught_up_ms = max(self._caught_up_ms, self._fetch_ms)
         self.log_end_offset = fetch_offset
         self._leader_end_then = leader_end_offset
-        self.last_fetch_ms = now_ms
-
-    def on_same_fetch(self, now_ms: float) -> None:
-        """Account for a repeated fetch at the log end."""
-        self.last_caught_up_ms = self.last_fetch_ms = now_ms
+        self._fetch_ms = now_ms
 
     def had_all_until(self, now_ms: float) -> None:
         """Account for a parked fetch: the follower had everything until now."""
-        self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        self._caught_up_ms = max(self._caught_up_ms, now_ms)
 
     def hurry(self) -> None:
         """Make the leader answer its parked fetch, if there is one, at once."""
@@ -102,8 +128,8 @@ class FollowerProgress:
     def forget(self) -> None:
         """Reset everything but the broker epoch, as if it had never fetched."""
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
-        self.asked = None
-        self.last_caught_up_ms = -inf
+        self.asked = self.rests_in = None
+        self._caught_up_ms = -inf
         self._leader_end_then = UNKNOWN_OFFSET
 
     def is_caught_up(self, leader_end_offset: int, now_ms: float, lag_time_max_ms: float) -> bool:

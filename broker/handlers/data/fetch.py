@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.handlers.shared import is_from_broker
 from ottla.broker.partitions.fetch_session import SessionAsk, enter_session, take_in
-from ottla.broker.partitions.follower_reads import QuietPartitions
 from ottla.broker.partitions.partition_read import FetchPlan, PartitionRead
 from ottla.broker.partitions.preferred_replica import nearest_to
 from ottla.protocol.acls import AclResourceType, Operation
@@ -100,7 +99,7 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
         broker_epoch=broker_epoch,
     )
     if is_follower and part.session is not None:
-        plan.quietness = part.session.memory = part.session.memory or QuietPartitions()
+        plan.quietness = services.reads.quietness(part.session)
     if services.reads.sends_to_racks and replica_id == _CONSUMER:
         plan.may_follow = context.api_version >= _RACK_VERSION
         if request.rack_id:

@@ -67,16 +67,19 @@ def test_a_refusal_rests_longer_each_time_and_only_that_partition() -> None:
     for _ in range(5):
         both.taken(first, WAIT, now_ms)
         assert both.ready(now_ms) == [second]
+        both.changes(now_ms)
         ready_ms = both.next_ready_ms(now_ms)
         assert ready_ms is not None
         pauses.append(ready_ms - now_ms)
         now_ms = ready_ms
         assert both.ready(now_ms) == [first, second]
+        both.changes(now_ms)
         assert both.next_ready_ms(now_ms) is None
 
     assert pauses == [20, 40, 80, 100, 100]
     both.taken(first, NOTHING_NEW, now_ms)
     both.taken(first, WAIT, now_ms)
+    both.changes(now_ms)
     assert both.next_ready_ms(now_ms) == now_ms + 20
 
 
@@ -155,16 +158,16 @@ def test_the_question_is_the_end_of_the_log_and_its_last_epoch() -> None:
 
 def told(*them: Followed) -> Following:
     """All of them as a session's last request has said."""
-    for one in them:
-        one.asked = one.ask()
-    return following(*them)
+    it = following(*them)
+    assert it.everything(0) == [(one, one.ask()) for one in them]
+    return it
 
 
-def test_partitions_at_rest_need_not_be_asked_for_one_by_one() -> None:
+def test_partitions_at_rest_are_not_asked_for_one_by_one() -> None:
     """Thousands of them would cost more than all that brokers do otherwise."""
     first, second = followed(0), followed(1)
-    assert not following(first, second).says_the_same(0)
-    assert told(first, second).says_the_same(0)
+    assert [one for one, _ in following(first, second).changes(0).asked] == [first, second]
+    assert told(first, second).changes(0) == ([], [])
 
 
 def appended(one: Followed) -> None:
@@ -187,40 +190,63 @@ def has_no_role(one: Followed) -> None:
     one.replica.resign()
 
 
-def is_cut(one: Followed) -> None:
-    one.is_busy = True
-
-
-def is_flushed(one: Followed) -> None:
-    one.awaits_flush = True
-
-
-def rests(one: Followed) -> None:
-    one.not_before_ms = 2.0
-
-
-def is_another_now(one: Followed) -> None:
-    one.asked = None
-
-
 @pytest.mark.parametrize(
-    "happens",
+    ("happens", "is_asked_for"),
     [
-        appended,
-        begins_later,
-        follows_another,
-        leads,
-        has_no_role,
-        is_cut,
-        is_flushed,
-        rests,
-        is_another_now,
+        (appended, True),
+        (begins_later, True),
+        (follows_another, False),
+        (leads, False),
+        (has_no_role, False),
     ],
 )
-def test_whatever_changes_is_told_in_the_next_request(happens: Callable[[Followed], None]) -> None:
+def test_whatever_changes_is_told_in_the_next_request(
+    happens: Callable[[Followed], None], is_asked_for: bool
+) -> None:
     """An old offset or epoch said again would count as an acknowledgement, or as a proof that the
     leader was not replaced."""
     first, second = followed(0), followed(1)
     both = told(first, second)
     happens(second)
-    assert not both.says_the_same(1.0)
+    changes = both.changes(1.0)
+    if is_asked_for:
+        assert changes == ([(second, second.ask())], [])
+    else:
+        assert changes == ([], [second.partition])
+    assert both.changes(1.0) == ([], [])
+
+
+@pytest.mark.parametrize("mark", ["is_busy", "awaits_flush"])
+def test_a_busy_log_leaves_the_session_until_it_is_free(mark: str) -> None:
+    """The leader would go on to answer for it, and take it for caught up."""
+    one = followed()
+    it = told(one)
+    setattr(one, mark, True)
+    it.stir(one)
+    assert it.changes(0) == ([], [one.partition])
+    setattr(one, mark, False)
+    it.stir(one)
+    assert it.changes(0) == ([(one, one.ask())], [])
+
+
+def test_a_partition_that_rests_is_asked_for_when_its_time_has_come() -> None:
+    """Its leader may know of its election by then."""
+    first, second = followed(0), followed(1)
+    both = told(first, second)
+    both.taken(first, WAIT, 0)
+    assert both.changes(0) == ([], [first.partition])
+    assert both.next_ready_ms(0) == 20
+    assert both.changes(19) == ([], [])
+    assert both.changes(20) == ([(first, first.ask())], [])
+    assert both.next_ready_ms(20) is None
+
+
+def test_who_was_followed_is_taken_out_of_the_session() -> None:
+    """Another fetcher has it by now; and a token of the new epoch is asked for."""
+    one, other = followed(0), followed(1)
+    it = told(one, other)
+    it.remove(one.partition)
+    new = followed(1, epoch=5)
+    it.add(new)
+    other.replica.on_cut(1, 9)
+    assert it.changes(0) == ([(new, new.ask())], [one.partition])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +14,11 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.broker.replica.support.replicas import replica_of
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 NONE = ErrorCode.NONE
+PLACES = [TopicPartition("t", index) for index in range(5)]
 
 
 def asked(index: int, offset: int = 0, topic_id: bytes = b"7" * 16) -> Asked:
@@ -22,16 +28,24 @@ def asked(index: int, offset: int = 0, topic_id: bytes = b"7" * 16) -> Asked:
 
 def opened(*them: Asked, session_id: int = 70) -> FollowerFetchSession:
     session = FollowerFetchSession()
-    assert session.next_request(them) == Delta(0, 0, them)
+    assert session.first_request(them) == Delta(0, 0, them)
     session.answered(NONE, session_id)
     return session
+
+
+def request_for(session: FollowerFetchSession, asked: Sequence[Asked]) -> Delta:
+    """Asks for exactly these, as a fetcher does that was told of each change."""
+    if not session.is_incremental:
+        return session.first_request(asked)
+    wanted = {one.partition for one, _ in asked}
+    return session.next_request(asked, [place for place in PLACES if place not in wanted])
 
 
 def test_the_first_request_says_everything_and_asks_for_a_session() -> None:
     """Session 0, epoch 0."""
     session = FollowerFetchSession()
     them = [asked(0), asked(1)]
-    assert session.next_request(them) == Delta(0, 0, them)
+    assert request_for(session, them) == Delta(0, 0, them)
     assert not session.is_incremental
 
 
@@ -40,13 +54,13 @@ def test_later_requests_say_what_has_changed() -> None:
     first, second = asked(0), asked(1)
     session = opened(first, second)
 
-    assert session.next_request([first, second]) == Delta(70, 1, [])
+    assert request_for(session, [first, second]) == Delta(70, 1, [])
     session.answered(NONE, 70)
     moved = (first[0], first[1]._replace(fetch_offset=5))
-    assert session.next_request([moved, second]) == Delta(70, 2, [moved])
+    assert request_for(session, [moved, second]) == Delta(70, 2, [moved])
     session.answered(NONE, 70)
     third = asked(2)
-    assert session.next_request([moved, third]) == Delta(
+    assert request_for(session, [moved, third]) == Delta(
         70, 3, [third], ((second[0].partition, second[0].topic_id),)
     )
 
@@ -55,7 +69,7 @@ def test_what_was_asked_earlier_is_still_asked() -> None:
     """An answer may speak of a partition that its request has left out."""
     first, second = asked(0), asked(1)
     session = opened(first, second)
-    session.next_request([first])
+    request_for(session, [first])
 
     assert session.asked_for(first[0].partition) == first
     assert session.asked_for(second[0].partition) is None
@@ -65,7 +79,7 @@ def test_a_topic_of_the_same_name_is_another_one() -> None:
     """C-22: the leader must forget the old id, or it answers for the wrong topic."""
     old, new = asked(0, topic_id=b"1" * 16), asked(0, topic_id=b"2" * 16)
     session = opened(old)
-    assert session.next_request([new]) == Delta(
+    assert request_for(session, [new]) == Delta(
         70, 1, [new], ((old[0].partition, old[0].topic_id),)
     )
 
@@ -74,7 +88,7 @@ def test_a_leader_without_sessions_is_told_everything_each_time() -> None:
     """The leader declines a session with id 0."""
     them = [asked(0)]
     session = opened(*them, session_id=0)
-    assert session.next_request(them) == Delta(0, 0, them)
+    assert request_for(session, them) == Delta(0, 0, them)
 
 
 def test_an_error_of_the_session_starts_a_new_one() -> None:
@@ -86,29 +100,29 @@ def test_an_error_of_the_session_starts_a_new_one() -> None:
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     ):
         session = opened(*them)
-        session.next_request(them)
+        request_for(session, them)
         session.answered(error, 0)
-        assert session.next_request(them) == Delta(0, 0, them)
+        assert request_for(session, them) == Delta(0, 0, them)
 
 
 def test_after_a_lost_answer_the_session_is_replaced() -> None:
     """The follower cannot know whether the leader applied the changes of that request."""
     them = [asked(0)]
     session = opened(*them)
-    session.next_request(them)
+    request_for(session, them)
     session.lost()
-    assert session.next_request(them) == Delta(70, 0, them)
+    assert request_for(session, them) == Delta(70, 0, them)
     session.answered(NONE, 71)
-    assert session.next_request(them) == Delta(71, 1, [])
+    assert request_for(session, them) == Delta(71, 1, [])
 
 
 def test_epochs_of_a_session_wrap_around() -> None:
     """0 and -1 mean something else."""
     session = opened(asked(0))
     session._epoch = (1 << 31) - 1
-    session.next_request([])
+    request_for(session, [])
     session.answered(NONE, 70)
-    assert session.next_request([]).session_epoch == 1
+    assert request_for(session, []).session_epoch == 1
 
 
 @given(
@@ -130,7 +144,7 @@ def test_the_leader_always_knows_what_is_asked(
         request = [
             (tokens[index], FetchPosition(3, offset, 2, 0)) for index, offset in wanted.items()
         ]
-        delta = session.next_request(request)
+        delta = request_for(session, request)
         if fate == "lost before":
             session.lost()
             continue
@@ -177,15 +191,20 @@ class LeadersCache:
 def test_a_request_that_says_the_same_names_no_partition() -> None:
     """It continues the session, in which everything was said; without one there is none."""
     them = [asked(0), asked(1)]
-    session = FollowerFetchSession()
-    session.next_request(them)
-    assert not session.repeats(2)
+    session = opened(*them)
+    assert session.asks_for_any
+    assert session.next_request([]) == Delta(70, 1, [])
+    assert session.next_request([]).says_nothing
     session.answered(NONE, 70)
-    assert session.repeats(2)
-    assert not session.repeats(3)
-    assert session.same_request() == Delta(70, 1, ())
-    session.answered(NONE, 70)
-    assert session.same_request() == Delta(70, 2, ())
+    assert session.next_request([them[0]]) == Delta(70, 2, [])
     assert session.asked_for(them[1][0].partition) == them[1]
-    session.lost()
-    assert not session.repeats(2)
+    assert not session.next_request([], [them[0][0].partition]).says_nothing
+    session.next_request([], [them[1][0].partition])
+    assert not session.asks_for_any
+
+
+def test_who_has_left_and_come_back_is_not_forgotten() -> None:
+    """Some leaders forget after they have taken in what is new."""
+    first, moved = asked(0), asked(0, 5)
+    session = opened(first)
+    assert session.next_request([moved], [first[0].partition]) == Delta(70, 1, [moved])

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.following.wire import FetchSettings
-from ottla.broker.partitions.follower_reads import FollowerPoll, QuietPartitions
-from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
+from ottla.broker.partitions.partition_read import PartitionFetch
 from ottla.protocol.errors import ErrorCode
 from tests.broker.log.bench import PARTITION
+from tests.broker.support.follower_session import FollowerSession
 from tests.broker.support.leader_site import EPOCH, EPOCHS, LeaderSite, open_site
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from ottla.broker.partitions.follower_reads import FollowerPoll
 
 
 class Session:
@@ -22,26 +24,22 @@ class Session:
 
     def __init__(self, site: LeaderSite) -> None:
         self.site = site
-        self.quietness = QuietPartitions()
         end = site.one.log.log_end_offset
-        self.wanted = PartitionFetch(*PARTITION, end, 1 << 20, EPOCH, -1, ErrorCode.NONE, 0)
+        wanted = PartitionFetch(*PARTITION, end, 1 << 20, EPOCH, -1, ErrorCode.NONE, 0)
+        self.follower = FollowerSession(site.waiting, wanted, 2)
 
-    def plan(self, broker_epoch: int = EPOCHS[2]) -> FetchPlan:
-        plan = FetchPlan([self.wanted], 500, 1, 1 << 20, False, 2, True, broker_epoch)
-        plan.quietness = self.quietness
-        return plan
-
-    def ask(self) -> FollowerPoll:
-        return self.site.followers.begin(self.plan(), lambda _wanted: self.site.one, "connection")
+    def ask(self, broker_epoch: int = EPOCHS[2]) -> FollowerPoll:
+        site = self.site
+        return self.follower.ask(site.followers, site.one, broker_epoch, "connection")
 
     def ask_until_quiet(self) -> None:
-        """Once to be known, once to be found quiet, once at a glance."""
-        for _ in range(3):
+        """Once to be known, once to be found quiet."""
+        for _ in range(2):
             self.ask().complete()
 
     @property
     def is_quiet(self) -> bool:
-        return self.quietness.lasts(self.plan(), self.site.clock.now_ms())
+        return self.follower.is_quiet
 
 
 async def test_what_is_asked_for_again_at_rest_counts_as_asked_for() -> None:
@@ -72,10 +70,11 @@ async def test_a_follower_that_waits_is_told_of_a_record_and_had_all_before_it()
     leading = site.one.replica.leading
     assert leading is not None
 
-    assert poll.quiet == []
+    assert poll.quiet_count == 0
+    assert poll.woken == [site.one]
     assert leading.followers[2].last_caught_up_ms == 3_000
     poll.complete()
-    assert session.quietness.all_quiet is None
+    assert not session.is_quiet
     await site.close()
 
 
@@ -107,21 +106,14 @@ async def write(site: LeaderSite) -> None:
 
 
 async def move_the_start(site: LeaderSite) -> None:
-    leading = site.one.replica.leading
-    assert leading is not None
-    leading.followers[2].told_log_start_offset = -1
+    site.one.log_was_cut()
 
 
 async def hurry(site: LeaderSite) -> None:
     leading = site.one.replica.leading
     assert leading is not None
     leading.greet()
-
-
-async def move_the_watermark(site: LeaderSite) -> None:
-    leading = site.one.replica.leading
-    assert leading is not None
-    leading.watermark_due = 1
+    site.one.wake_followers()
 
 
 async def lead_anew(site: LeaderSite) -> None:
@@ -140,14 +132,6 @@ async def stop(site: LeaderSite) -> None:
     site.one.stop()
 
 
-async def close(site: LeaderSite) -> None:
-    site.one.is_open = False
-
-
-async def learn_the_topic_id(site: LeaderSite) -> None:
-    site.one.log.topic_id = b"9" * 16
-
-
 async def ask_elsewhere(site: LeaderSite) -> None:
     site.fetch(2)
 
@@ -158,12 +142,9 @@ async def ask_elsewhere(site: LeaderSite) -> None:
         write,
         move_the_start,
         hurry,
-        move_the_watermark,
         lead_anew,
         take_out,
         stop,
-        close,
-        learn_the_topic_id,
         ask_elsewhere,
     ],
 )
@@ -187,9 +168,83 @@ async def test_another_life_of_the_follower_is_not_taken_for_the_last() -> None:
     site = await open_site(1, 2)
     session = Session(site)
     session.ask_until_quiet()
+    leading = site.one.replica.leading
+    assert leading is not None
 
     assert session.is_quiet
-    assert not session.quietness.lasts(session.plan(EPOCHS[2] + 1), 0.0)
+    poll = session.ask(EPOCHS[2] + 1)
+    assert poll.quiet_count == 0
+    assert leading.followers[2].broker_epoch == EPOCHS[2] + 1
+    await site.close()
+
+
+async def take_a_new_session(site: LeaderSite, session: Session) -> None:
+    Session(site).ask_until_quiet()
+
+
+async def forget(site: LeaderSite, session: Session) -> None:
+    session.follower.session.merge((), [session.follower.key])
+
+
+async def end_the_session(site: LeaderSite, session: Session) -> None:
+    session.follower.session.close()
+
+
+@pytest.mark.parametrize("happens", [take_a_new_session, forget, end_the_session])
+async def test_a_session_that_does_not_ask_any_more_proves_nothing(
+    happens: Callable[[LeaderSite, Session], Awaitable[None]],
+) -> None:
+    """Or a follower would pass for caught up by the requests for other partitions."""
+    site = await open_site(1, 2)
+    session = Session(site)
+    session.ask_until_quiet()
+    await happens(site, session)
+    before = site.clock.now_ms()
+    await site.pass_time(1_234)
+    session.follower.memory.asked_ms = site.clock.now_ms()
+    leading = site.one.replica.leading
+    assert leading is not None
+
+    assert not session.is_quiet
+    assert leading.followers[2].last_caught_up_ms == before
+    await site.close()
+
+
+async def test_what_has_happened_before_the_follower_asks_again_is_in_its_next_request() -> None:
+    """No request waited then; the partition is looked at, though the request names none."""
+    site = await open_site(1, 2)
+    session = Session(site)
+    session.ask_until_quiet()
+    await site.pass_time(1_000)
+    site.write()
+    await site.pass_time(2_000)
+    session.ask()
+    leading = site.one.replica.leading
+    assert leading is not None
+
+    assert not session.is_quiet
+    assert leading.followers[2].last_caught_up_ms == 0
+    await site.close()
+
+
+async def test_a_late_watermark_is_told_with_any_answer() -> None:
+    """It saves an answer of its own."""
+    site = await open_site(1, 2, 3)
+    site.write()
+    session = Session(site)
+    session.ask_until_quiet()
+    poll = session.ask()
+    poll.wake()
+    site.fetch(3)
+    assert site.one.replica.high_watermark == 1
+    assert session.is_quiet
+    leading = site.one.replica.leading
+    assert leading is not None
+
+    assert poll.complete()
+    assert leading.followers[2].told_watermark == 1
+    assert not session.ask().complete()
+    assert session.is_quiet
     await site.close()
 
 

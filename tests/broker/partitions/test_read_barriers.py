@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.coordinating.internal_topics import OFFSETS_TOPIC
 from ottla.broker.coordinating.shards import ShardState
 from ottla.broker.partitions.follower_reads import FollowerReads
-from ottla.broker.partitions.partition_read import FetchPlan, PartitionFetch
+from ottla.broker.partitions.partition_read import PartitionFetch
 from ottla.broker.partitions.read_barriers import LOOK_MS, PROOF_TIMEOUT_MS
 from ottla.coordinator.store.store import SessionState
 from ottla.protocol.errors import ErrorCode
+from tests.broker.support.follower_session import FollowerSession
 from tests.broker.support.node import quiet
 from tests.broker.support.shard_site import CALLER, NODE, OTHER, Fail, Get, ShardSite
 
@@ -47,14 +48,15 @@ class Follower:
     def __init__(self, site: ShardSite) -> None:
         self._site = site
         self._reads = FollowerReads(site.waiting, site.clock, site.parts.barriers.proofs)
-        self._wanted = PartitionFetch(OFFSETS_TOPIC, 0, 0, 1 << 20, 0, -1, ErrorCode.NONE, 0)
+        wanted = PartitionFetch(OFFSETS_TOPIC, 0, 0, 1 << 20, 0, -1, ErrorCode.NONE, 0)
+        self._session = FollowerSession(site.waiting, wanted, OTHER)
 
     def ask(self, leader_epoch: int = 0) -> FollowerPoll:
         """A fetch arrives, and waits if it may; the same as the last one is quiet."""
-        if leader_epoch != self._wanted.current_leader_epoch:
-            self._wanted = self._wanted._replace(current_leader_epoch=leader_epoch)
-        plan = FetchPlan([self._wanted], 500, 1, 1 << 20, False, OTHER, True, 1)
-        return self._reads.begin(plan, lambda _wanted: self._site.partition, self)
+        wanted = self._session.wanted
+        if leader_epoch != wanted.current_leader_epoch:
+            self._session.say(wanted._replace(current_leader_epoch=leader_epoch))
+        return self._session.ask(self._reads, self._site.partition, 1, self)
 
     def hear(self, poll: FollowerPoll) -> None:
         """The fetch is answered, and the answer has been read."""
@@ -152,7 +154,7 @@ async def test_a_fetch_that_waits_is_answered_for_a_question() -> None:
     follower = Follower(site)
     follower.hear(follower.ask())
     poll = follower.ask()
-    was_quiet, was_due = bool(poll.quiet), poll.owes_news()
+    was_quiet, was_due = bool(poll.quiet_count), poll.owes_news()
     answers = asked(site, Get(b"k"))
     poll.wake()
 
@@ -164,7 +166,7 @@ async def test_a_fetch_that_waits_is_answered_for_a_question() -> None:
     poll = follower.ask()
     await quiet()
     assert answers == ["nothing"]
-    assert poll.quiet
+    assert poll.quiet_count
     await site.stop()
 
 
