@@ -121,13 +121,16 @@ class FetchSession(Generic[Key, Wanted]):
         """As ``wanted``, without the partitions that certainly have nothing new."""
         if self.memory is None:
             return list(self._wanted.values())
-        return [self._wanted[key] for key in self.memory.restless]
+        restless = self.memory.restless
+        assert restless.keys() <= self._wanted.keys(), "it would be answered, and is not asked for"
+        return [self._wanted[key] for key in restless]
 
     def close(self) -> None:
         """It is continued no more."""
         if self.memory is not None:
             self.memory.close()
             self.memory = None
+        assert self.memory is None, "its partitions would rest in an ended session"
 
     def items(self) -> Iterator[tuple[Key, Wanted]]:
         """The same with their keys."""

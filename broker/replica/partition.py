@@ -156,6 +156,7 @@ class Replica:
         self._position_changed()
 
     def _position_changed(self) -> None:
+        assert self.log_start_offset <= self.log_end_offset, "a follower would ask for nonsense"
         if self.on_position is not None:
             self.on_position()
 

@@ -104,6 +104,7 @@ class FollowerProgress:
             self._caught_up_ms = self.last_caught_up_ms
             self._fetch_ms = self.last_fetch_ms
             self.rests_in = None
+            assert self.is_known, "only what has fetched rests"
 
     def on_fetch(self, fetch_offset: int, leader_end_offset: int, now_ms: float) -> None:
         """Account for a fetch at this offset, which acknowledges all records before it (REP-07)."""
