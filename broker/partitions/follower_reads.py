@@ -89,6 +89,10 @@ class QuietPartition:
         next one does."""
         self.memory.end(self)
 
+    def on_watermark(self) -> None:
+        """The watermark has moved: that alone does not end the rest."""
+        self.memory.late[self.key] = self
+
 
 class QuietPartitions:
     """What a follower's session asks for: partitions at rest, and those that have to be looked at.
@@ -104,7 +108,7 @@ class QuietPartitions:
         self.restless: dict[PartitionKey, None] = {key: None for key, _ in session.items()}
         # Ended since the last look.
         self.ended: list[QuietPartition] = []
-        # The watermark has moved since the follower was told; that alone does not end the rest.
+        # The watermark has moved since the follower was told.
         self.late: dict[PartitionKey, QuietPartition] = {}
         self._broker_epoch: int | None = None
         # The request that is under way, and what it waits for.
@@ -198,7 +202,8 @@ class FollowerReads:
 
         Once for each request, however often it is read for. ``plan.wanted`` keeps what there may
         be something to say about; what is refused is noted there."""
-        proofs, memory = self._proofs, plan.quietness
+        proofs = self._proofs
+        memory: QuietPartitions | None = plan.quietness
         poll = FollowerPoll(plan, find, partial(proofs.on_answer, connection), self)
         now_ms = self.clock.now_ms()
         question = proofs.on_fetch(connection, now_ms) if proofs.is_open else NOT_PROVEN
@@ -262,7 +267,7 @@ class FollowerReads:
             self.clock.call_at(self.clock.now_ms() + NEWS_AFTER_MS, self._tell)
         self._moved[partition] = None
         for one in partition.quiet.values():
-            one.memory.late[one.key] = one
+            one.on_watermark()
 
     def _tell(self) -> None:
         """Have those who still wait, and were not told meanwhile, answered."""
@@ -295,7 +300,7 @@ class FollowerPoll:
     @property
     def _memory(self) -> QuietPartitions | None:
         """What the session remembers, unless a later request continues it by now."""
-        memory = self._plan.quietness
+        memory: QuietPartitions | None = self._plan.quietness
         return memory if memory is not None and memory.poll is self else None
 
     @property

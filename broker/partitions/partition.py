@@ -7,7 +7,7 @@ machine decides, the log writes, the machine is told, with nothing in between (h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.engine.purgatory import WaitKey
 from ottla.broker.log.storage.txn_index import AbortedTransaction
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.log.partition_log import PartitionLog
     from ottla.broker.metadata.topic_settings import TopicSettings
-    from ottla.broker.partitions.follower_reads import QuietPartition
     from ottla.broker.replica.leading import PartitionLeadership
     from ottla.broker.replica.partition import Replica
     from ottla.broker.replica.progress import FollowerFetch
@@ -50,6 +49,16 @@ ACKS_ALL = -1
 _NONE = ErrorCode.NONE
 _DUPLICATE = AppendAction.DUPLICATE
 _REFUSE = AppendAction.REFUSE
+
+
+class FollowerAtRest(Protocol):
+    """A follower that has everything of a partition, in its fetch session (follower_reads.py)."""
+
+    def end(self) -> None:
+        """Anything has happened that it may have to be told."""
+
+    def on_watermark(self) -> None:
+        """The high watermark has moved, which is told with the next answer."""
 
 
 class PartitionRuntime:
@@ -94,9 +103,8 @@ class PartitionRuntime:
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
-        # By follower: what its session has at rest here, until anything happens that it may have
-        # to be told (follower_reads.py).
-        self.quiet: dict[int, QuietPartition] = {}
+        # By node id, until they end.
+        self.quiet: dict[int, FollowerAtRest] = {}
         # The log starts of its followers (record_deletion.py).
         self.start_key: Hashable = WaitKey(f"log starts of {partition}")
         # What its followers have shown about themselves (read_barriers.py).
@@ -184,10 +192,6 @@ class PartitionRuntime:
     def wake_followers(self) -> None:
         """Make the fetches of followers check again, those that wait and the next ones."""
         self._waiting.release(self.append_key)
-        if self.quiet:
-            self._end_quiet()
-
-    def _end_quiet(self) -> None:
         for one in list(self.quiet.values()):
             one.end()
         assert not self.quiet, "a change would be kept from a follower"
@@ -318,10 +322,8 @@ class PartitionRuntime:
         moved = replica.on_appended(log.log_end_offset, now_ms)
         waiting = self._waiting
         watchers = waiting.watchers
-        if self.append_key in watchers:
-            waiting.release(self.append_key)
-        if self.quiet:
-            self._end_quiet()
+        if self.quiet or self.append_key in watchers:
+            self.wake_followers()
         if moved and self.watermark_key in watchers:
             waiting.release(self.watermark_key)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.data_classes import dataclass
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.log.storage.txn_index import AbortedTransaction
-    from ottla.broker.partitions.follower_reads import QuietPartitions
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.replica.epochs import EpochEnd
     from ottla.protocol.ids import Uuid
@@ -58,7 +57,7 @@ class FetchPlan:
     broker_epoch: int = -1
     may_follow: bool = False
     nearest: Callable[[PartitionRuntime, int], int] | None = None
-    quietness: QuietPartitions | None = None
+    quietness: Any = None
 
     @property
     def isolation(self) -> FetchIsolation:

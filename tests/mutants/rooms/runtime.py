@@ -73,8 +73,8 @@ MUTANTS = (
     Mutant(
         "append-keeps-a-partition-at-rest",
         "broker/partitions/partition.py",
-        "        if self.quiet:\n            self._end_quiet()\n        if moved",
-        "        if moved",
+        "        if self.quiet or self.append_key in watchers:\n",
+        "        if self.append_key in watchers:\n",
         "A record ends the rest of its partition in the sessions of its followers.",
         ("tests/broker/partitions/test_quiet_partitions.py",),
     ),
