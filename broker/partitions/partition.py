@@ -21,7 +21,7 @@ from ottla.broker.partitions.append_outcome import (
 from ottla.broker.partitions.lease import Lease, endless_lease
 from ottla.broker.partitions.traffic import Traffic
 from ottla.broker.replica.append import AppendPlan, AppendTime, judge_produced
-from ottla.broker.replica.partition import FetchVerdict
+from ottla.broker.replica.fetching import FetchVerdict
 from ottla.broker.replica.producer import AppendAction
 from ottla.broker.replica.refusals import Refusals
 from ottla.broker.replica.transaction_ages import TransactionAges
@@ -378,10 +378,6 @@ class PartitionRuntime:
             return self.replica.upper_bound(FetchIsolation.LOG_END)
         kind = FetchIsolation.READ_COMMITTED if read_committed else FetchIsolation.READ_UNCOMMITTED
         return self.replica.upper_bound(kind)
-
-    def epoch_at(self, offset: int) -> int:
-        """The leader epoch of the record at the offset; -1 if unknown."""
-        return self.replica.history.epochs.epoch_at(offset)
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known epoch not above the given one, and its end offset; -1s if unknown."""

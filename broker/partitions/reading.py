@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.partitions.partition_read import PartitionRead, PartitionRecords, is_cold
-from ottla.broker.replica.fetching import waits_for_bytes
-from ottla.broker.replica.partition import GOOD, NO_EPOCH, FetchVerdict
+from ottla.broker.replica.fetching import GOOD, FetchVerdict, waits_for_bytes
+from ottla.broker.replica.partition import NO_EPOCH
 from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 

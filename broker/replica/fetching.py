@@ -9,12 +9,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ottla.broker.replica.epochs import EpochEnd
+
 Item = TypeVar("Item")
+
+
+class FetchVerdict(NamedTuple):
+    """Whether a fetch may read; if ``diverging`` is set, it is returned instead of records."""
+
+    error: ErrorCode = ErrorCode.NONE
+    diverging: EpochEnd | None = None
+    watermark_moved: bool = False
+    # The follower may join the ISR: propose a change.
+    may_join: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        return self.error == ErrorCode.NONE and self.diverging is None
+
+
+GOOD = FetchVerdict()
 
 
 class Allowance(NamedTuple):

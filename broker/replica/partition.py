@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.replica.fetching import GOOD, FetchVerdict
 from ottla.broker.replica.leading import Leading, PartitionLeadership, ReplicaLimits
 from ottla.broker.replica.roles import LogBounds, Role, RoleChange
 from ottla.broker.replica.watermark import FetchIsolation, clamped_watermark, raised_watermark
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ottla.broker.replica.epochs import EpochEnd
     from ottla.broker.replica.history import ReplicaHistory
     from ottla.broker.replica.progress import FollowerFetch
 
@@ -36,23 +35,6 @@ _LOG_END = FetchIsolation.LOG_END
 _READ_COMMITTED = FetchIsolation.READ_COMMITTED
 # Bound once: reading an enumeration's member costs as much as a call.
 _NONE = ErrorCode.NONE
-
-
-class FetchVerdict(NamedTuple):
-    """Whether a fetch may read; if ``diverging`` is set, it is returned instead of records."""
-
-    error: ErrorCode = ErrorCode.NONE
-    diverging: EpochEnd | None = None
-    watermark_moved: bool = False
-    # The follower may join the ISR: propose a change.
-    may_join: bool = False
-
-    @property
-    def is_good(self) -> bool:
-        return self.error == ErrorCode.NONE and self.diverging is None
-
-
-GOOD = FetchVerdict()
 
 
 class Replica:

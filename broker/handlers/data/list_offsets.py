@@ -159,7 +159,7 @@ def _look_up(
         answer.leader_epoch = partition.leader_epoch
     elif wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = partition.log_start_offset
-        answer.leader_epoch = partition.epoch_at(answer.offset)
+        answer.leader_epoch = partition.replica.history.epochs.epoch_at(answer.offset)
     elif wanted.timestamp != LATEST_TIERED:
         searches.append(_Search(partition, wanted, answer))
     if context.api_version < _EPOCH_VERSION:

@@ -103,7 +103,7 @@ async def test_what_comes_while_an_epoch_is_made_durable_is_answered_afterwards(
         assert not before
         assert [part.error_code for part in parts] == [ErrorCode.NONE] * 2
         assert [part.base_offset for part in parts] == [1, 2]
-        assert site.partition.epoch_at(1) == site.partition.leader_epoch
+        assert site.partition.replica.history.epochs.epoch_at(1) == site.partition.leader_epoch
 
 
 async def test_what_was_in_flight_behind_a_refused_batch_comes_again_in_order() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.replica.fetching import GOOD, FetchVerdict
 from ottla.broker.replica.leading import ReplicaLimits
-from ottla.broker.replica.partition import GOOD, FetchVerdict, Replica
+from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds
 from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.errors import ErrorCode

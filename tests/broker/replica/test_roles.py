@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.replica.epochs import EpochEnd
+from ottla.broker.replica.fetching import FetchVerdict
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.broker.replica.leading import ReplicaLimits
-from ottla.broker.replica.partition import FetchVerdict, Replica
+from ottla.broker.replica.partition import Replica
 from ottla.broker.replica.roles import LogBounds, Role, RoleChange
 from ottla.protocol.errors import ErrorCode
 from tests.broker.replica.support.replicas import fetch, leader_of, led_by, replica_of
