@@ -247,6 +247,18 @@ def mirror() -> Main:
     return main
 
 
+def backup_parser() -> MakeParser:
+    from ottla.client.cli.parsers.backup import parser
+
+    return parser
+
+
+def backup() -> Main:
+    from ottla.client.cli.backup import main
+
+    return main
+
+
 def spark_parser() -> MakeParser:
     from ottla.client.cli.parsers.spark import parser
 

@@ -93,6 +93,11 @@ VERBS = {
     "mirror": Verb(
         loaders.mirror_parser, loaders.mirror, "copy topics from other clusters into this one"
     ),
+    "backup": Verb(
+        loaders.backup_parser,
+        loaders.backup,
+        "copy topics and settings to a directory or a store, restore them",
+    ),
     "spark": Verb(loaders.spark_parser, loaders.spark, "run pipelines on Apache Spark"),
     "profile": Verb(
         loaders.profile_parser,

@@ -10,7 +10,7 @@ import pytest
 from ottla.verbs import VERBS
 from tests.tidy.tree import ROOT
 
-PAGES = ("install", "running", "sizing", "incidents", "moving")
+PAGES = ("install", "running", "sizing", "incidents", "moving", "backup")
 IN_LINE = re.compile(r"`(ottla [a-z][^`]*)`")
 IN_BLOCK = re.compile(r"^(?:\S*/bin/)?(ottla .*)$", re.MULTILINE)
 

@@ -19,7 +19,7 @@
                                                    protocol
 
     client.classic ─► client.sync, client.classic.registry ─► coordinator.store
-    client.cli, client.console, client.sync, client.spark, client.mirror
+    client.cli, client.console, client.sync, client.spark, client.backup, client.mirror
        ─► client (producer, consumer, admin)
        ─► client.{parallel, group, sending, fetching, administration} ─► client.cluster
        ─► client.settings ─► client.records ─► client.process ─► wire
@@ -78,6 +78,8 @@ client: client.administration client.cluster client.fetching client.group client
     client.process client.records client.sending client.settings protocol.records wire
 client.mirror: client client.administration client.cluster client.fetching client.group
     client.process client.records client.settings protocol.records wire
+client.backup: client client.administration client.cluster client.fetching client.mirror
+    client.process client.records client.settings protocol.messages protocol.records wire
 client.classic: client client.classic.registry client.cluster client.fetching client.group
     client.process client.records client.settings client.sync coordinator.store protocol.messages
     protocol.records wire
@@ -91,7 +93,8 @@ client.console.views: client client.administration client.cluster client.fetchin
     client.records protocol.records wire
 client.console: client client.administration client.cluster client.console.views client.fetching
     client.group client.process client.records client.settings protocol.records wire
-client.cli: client client.console client.fetching client.mirror client.process client.settings wire
+client.cli: client client.backup client.console client.fetching client.mirror client.process
+    client.settings wire
 client.cli.cluster: client client.administration client.cli client.cluster client.fetching
     client.settings wire
 client.cli.groups: client client.classic client.cli client.cluster client.fetching client.group

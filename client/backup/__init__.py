@@ -1,0 +1,1 @@
+"""Backups of topics, group positions and settings of any Kafka-speaking cluster."""

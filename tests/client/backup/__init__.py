@@ -1,0 +1,1 @@
+"""Backups: their machines, and whole ones of real brokers."""
