@@ -115,7 +115,7 @@ def _note_keys(disk: Disk, order: CleanOrder, key_map: KeyMap) -> Iterator[Slice
         if source.next_offset <= order.first_dirty_offset:
             continue
         for batch in _batches(disk, source):
-            if not note_batch(key_map, transactions, batch, order.first_dirty_offset):
+            if not note_batch(key_map, transactions, batch.as_batch(), order.first_dirty_offset):
                 return
             waiting_bytes += batch.size_bytes
             if waiting_bytes >= SLICE_BYTES:
@@ -140,7 +140,11 @@ def _clean_group(
     for source in group:
         for batch in _batches(disk, source):
             bytes_read += batch.size_bytes
-            remains = survival.judge(batch, is_last=bytes_read == total_bytes)
+            # Of a kept message that loses anything a record batch stays.
+            raised = batch.as_batch()
+            remains = survival.judge(raised, is_last=bytes_read == total_bytes)
+            if raised is not batch and remains == raised.view:
+                remains = batch.view
             waiting_bytes += batch.size_bytes
             if remains is not None:
                 target.append(remains)

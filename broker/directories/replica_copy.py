@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.following.batches import AppendLimits, runs_of
+from ottla.broker.log.storage.scan import parse_entry
 from ottla.broker.log.storage.settings import INT32_MAX, INT64_MAX
 from ottla.broker.log.storage.txn_index import AbortedTransaction
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
-from ottla.protocol.records.batch import NO_PRODUCER_ID
+from ottla.protocol.records.batch import NO_PRODUCER_ID, check_crc
 
 if TYPE_CHECKING:
     from ottla.broker.log.directories.future_logs import Future
@@ -132,6 +133,8 @@ class ReplicaCopy:
 
     def _runs(self, content: Buffer) -> list[list[RecordBatch]]:
         copy = self._future.copy
+        if self._future.log.keeps_messages:
+            return self._kept_runs(memoryview(content))
         limits = AppendLimits(copy.log_end_offset, INT32_MAX, copy.settings.segment_bytes)
         try:
             return runs_of(content, limits)
@@ -142,6 +145,20 @@ class ReplicaCopy:
             raise CorruptLogError(
                 f"its log has a damaged batch from offset {copy.log_end_offset} on"
             ) from error
+
+    def _kept_runs(self, content: memoryview) -> list[list[RecordBatch]]:
+        """Batches and messages of format 1, each to be written by itself."""
+        copy = self._future.copy
+        runs: list[list[RecordBatch]] = []
+        position = 0
+        while position < len(content):
+            batch = parse_entry(content, position)
+            if not check_crc(batch):
+                raise CorruptLogError(f"its log has a damaged entry at {batch}")
+            position += batch.size_bytes
+            if runs or batch.next_offset > copy.log_end_offset:
+                runs.append([batch])
+        return runs
 
     def _append(self, runs: list[list[RecordBatch]]) -> None:
         copy = self._future.copy

@@ -19,11 +19,11 @@ from ottla.broker.log.storage.names import (
     join,
     segment_name,
 )
+from ottla.broker.log.storage.scan import parse_entry
 from ottla.broker.log.storage.settings import INT32_MAX
 from ottla.broker.log.storage.txn_index import AbortedTransaction, encode_aborted
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.protocol.records.batch import parse_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,7 +79,7 @@ class CleanedSegment:
 
     def append(self, content: Buffer) -> None:
         """Append a batch. Raises OSError; CorruptLogError if its offset or size does not fit."""
-        batch = parse_batch(content)
+        batch = parse_entry(content)
         position = self.size_bytes
         if batch.base_offset < self._next_offset:
             raise CorruptLogError(

@@ -71,6 +71,8 @@ class OpenLog:
         self.files_to_sync: list[File] = []
         # The log start has moved since it was saved last (hazard S-19).
         self.has_unsaved_start = False
+        # Whether messages of format 1 may be among the batches (``KEPT_FORMAT`` is there).
+        self.keeps_messages = False
         # Whether a segment may have a transaction index.
         self.has_aborted = False
         self.saved_leader_epochs: list[tuple[int, int]] = []

@@ -16,7 +16,12 @@ from ottla.broker.log.storage.scan import CHUNK_BYTES, BatchScan, walk
 from ottla.broker.log.storage.slices import locate
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.protocol.records.batch import ATTRIBUTES_POSITION, CONTROL_BIT
+from ottla.protocol.records.batch import (
+    ATTRIBUTES_POSITION,
+    CONTROL_BIT,
+    MAGIC,
+    MAGIC_POSITION,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.log.open_log import OpenLog
@@ -38,6 +43,9 @@ def load_newest_snapshot(log: OpenLog, limit_offset: int) -> int:
                 return offset
     log.observer.reset()
     return first_offset
+
+
+_ATTRIBUTES_END = ATTRIBUTES_POSITION + 2
 
 
 class SegmentRange(NamedTuple):
@@ -73,8 +81,8 @@ def holds_marker(parts: list[SegmentRange]) -> bool:
         for place in walk(file, start, end):
             if place.base_offset >= end_offset:
                 break
-            attributes = file.pread(2, place.position + ATTRIBUTES_POSITION)
-            if int.from_bytes(attributes) & CONTROL_BIT:
+            head = file.pread(_ATTRIBUTES_END - MAGIC_POSITION, place.position + MAGIC_POSITION)
+            if head[0] == MAGIC and int.from_bytes(head[-2:]) & CONTROL_BIT:
                 return True
     return False
 

@@ -241,7 +241,7 @@ def _find_in_batch(
     if batch.timestamp_type is TimestampType.LOG_APPEND_TIME and batch.record_count:
         offset = max(batch.base_offset, log_start_offset)
         return TimestampedOffset(offset, batch.max_timestamp, batch.leader_epoch)
-    for record in read_records(batch, OUTPUT_BYTES_MAX):
+    for record in read_records(batch.as_batch(), OUTPUT_BYTES_MAX):
         if record.timestamp >= timestamp and record.offset >= log_start_offset:
             return TimestampedOffset(record.offset, record.timestamp, batch.leader_epoch)
     return None

@@ -47,6 +47,8 @@ class TopicSettings:
     lowers_formats: bool = True
     # Whether a replica has only what it has flushed.
     flush_before_ack: bool = False
+    # Whether messages of format 1 are stored as they came.
+    keeps_format: bool = False
     # None: no replica is throttled.
     throttled_leaders: ThrottledReplicas | None = None
     throttled_followers: ThrottledReplicas | None = None
@@ -93,6 +95,7 @@ def topic_settings(config: TopicConfig) -> TopicSettings:
         compresses_with_zstd=codec is Codec.ZSTD,
         lowers_formats=config.message_downconversion_enable,
         flush_before_ack=config.flush_before_ack,
+        keeps_format=config.keep_message_format,
         throttled_leaders=throttled_replicas(config.leader_replication_throttled_replicas),
         throttled_followers=throttled_replicas(config.follower_replication_throttled_replicas),
     )

@@ -27,7 +27,7 @@ from ottla.broker.replica.refusals import Refusals
 from ottla.broker.replica.transaction_ages import TransactionAges
 from ottla.broker.replica.watermark import FetchIsolation
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records.batch import NO_PRODUCER_ID, RecordBatch, parse_batch
+from ottla.protocol.records.batch import MAGIC, NO_PRODUCER_ID, RecordBatch, parse_batch
 from ottla.protocol.records.control import encode_marker
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class PartitionRuntime:
         replica, log = self.replica, self.log
         batch.stamp(log.log_end_offset, replica.leader_epoch)
         now_ms = self._clock.now_ms()
-        log.append((batch,), now_ms)
+        log.append((batch,) if batch.magic == MAGIC else batch.entries, now_ms)
         traffic = self.traffic
         traffic.appended_bytes += batch.size_bytes
         traffic.appended_count += batch.last_offset_delta + 1

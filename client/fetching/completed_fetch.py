@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.batches import ConsumerRecord as ConsumerRecord
@@ -15,12 +16,15 @@ from ottla.client.fetching.batches import FetchedBatch, last_offset
 from ottla.client.fetching.visibility import Aborted, visible_batches
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.protocol.records.batch import iterate_whole_batches
+from ottla.protocol.records.batch import MAGIC, MAGIC_POSITION, iterate_whole_batches, parse_batch
 from ottla.wire.errors import RequestRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ottla.client.fetching.fetch_request import WantedPartition
     from ottla.client.settings.config import ConsumerConfig
+    from ottla.protocol.message_sets.stored import StoredMessages
     from ottla.protocol.records.batch import RecordBatch
     from ottla.protocol.records.columns import Columns
 
@@ -61,14 +65,14 @@ class CompletedFetch:
         aborted: list[Aborted] | None,
         config: ConsumerConfig,
     ) -> None:
-        """Raises KafkaError if the data does not begin with a record batch."""
+        """Raises KafkaError if the data does not begin with a record batch or a message."""
         self.partition = want.partition
         self.turn = want.turn
         self.position = want.offset
         self._config = config
         self._batches: deque[tuple[RecordBatch, bool]] = deque()
         try:
-            for batch, is_visible in visible_batches(iterate_whole_batches(data), aborted):
+            for batch, is_visible in visible_batches(_batches_of(data), aborted):
                 # A broker sends whole batches, so the first may begin before the wanted offset.
                 if batch.next_offset > want.offset:
                     self._batches.append((batch, is_visible))
@@ -189,3 +193,34 @@ class CompletedFetch:
         self.position = batch.next_offset
         self._opened = None
         self._records = []
+
+
+def _batches_of(data: memoryview) -> Iterator[RecordBatch]:
+    """The batches of an answer; messages of older formats are made batches first."""
+    position = 0
+    if not _is_message(data, 0):
+        for batch in iterate_whole_batches(data):
+            yield batch
+            position += batch.size_bytes
+            if _is_message(data, position):
+                break
+    if _is_message(data, position):
+        rest = data[position:]
+        read = partial(_piece, rest)
+        for content in _stored_messages()(read, len(rest)):
+            yield parse_batch(memoryview(bytearray(content)))
+
+
+def _piece(data: memoryview, start: int, size_bytes: int) -> bytes:
+    return bytes(data[start : start + size_bytes])
+
+
+def _is_message(data: memoryview, position: int) -> bool:
+    return len(data) - position > MAGIC_POSITION and data[position + MAGIC_POSITION] < MAGIC
+
+
+def _stored_messages() -> type[StoredMessages]:
+    """Loaded by consumers that meet such messages only."""
+    from ottla.protocol.message_sets.stored import StoredMessages
+
+    return StoredMessages

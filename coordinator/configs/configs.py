@@ -116,6 +116,7 @@ class TopicConfig:
     segment_ms: int
     unclean_leader_election_enable: bool
     flush_before_ack: bool
+    keep_message_format: bool
     validate_records: str
 
     @property

@@ -94,6 +94,8 @@ unclean.leader.election.enable | bool | false | - | yes | unclean.leader.electio
     Lets a replica that lacks acknowledged records lead when no other can.
 ottla.flush.before.ack | bool | false | - | yes | -
     Whether a write is forced to the leader's disk before it is acknowledged, as flush.messages=1.
+ottla.keep.message.format | bool | false | - | yes | -
+    Whether messages of format 1 are stored as they came; set when a topic of one replica is made.
 ottla.validate.records | string | full | {full, header} | yes | ottla.validate.records
     What is checked of produced batches: full reads all records, header the batch header alone.
 """

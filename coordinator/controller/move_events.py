@@ -28,6 +28,7 @@ from ottla.coordinator.controller.writes import (
 )
 from ottla.coordinator.metadata.changes import PartitionChanged
 from ottla.coordinator.metadata.delta import next_image
+from ottla.coordinator.metadata.image import KEEP_FORMAT, keeps_format
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Delete, Operation, Replace
 from ottla.protocol.errors import ErrorCode
@@ -128,6 +129,10 @@ def _alter(
         target = state.origin
     else:
         fault = _find_fault(context, state, target)
+        if fault is None and keeps_format(context.image.config("topics", item.topic)):
+            added = sorted(set(target) - set(state.origin))
+            text = f"{KEEP_FORMAT} is set: messages of format 1 are not copied to another broker"
+            fault = text if added else None
         if fault is not None:
             return PartitionResult(item, ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
         if not allow_factor_change and len(target) != len(state.origin):

@@ -34,7 +34,14 @@ from ottla.coordinator.controller.writes import (
     topic_data,
 )
 from ottla.coordinator.metadata.changes import ConfigChanged, ConfigGone, TopicChanged, TopicGone
-from ottla.coordinator.metadata.image import Entity, MetadataImage, PartitionState, TopicImage
+from ottla.coordinator.metadata.image import (
+    KEEP_FORMAT,
+    Entity,
+    MetadataImage,
+    PartitionState,
+    TopicImage,
+    keeps_format,
+)
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.full_disks import Room
 from ottla.coordinator.store.store import Create, Delete, Operation, Replace
@@ -96,6 +103,10 @@ class TopicPlan:
             self._refuse(spec.name, (error.code, error.message))
             return
         replica_count = sum(len(replicas) for replicas in assignment.values())
+        if keeps_format(configs) and replica_count > len(assignment):
+            text = f"a topic with {KEEP_FORMAT} has one replica: such messages are not replicated"
+            self._refuse(spec.name, (ErrorCode.INVALID_REPLICATION_FACTOR, text))
+            return
         refusal = self._refuse_size(replica_count) or self._refuse_data(
             TopicImage(spec.name, spec.topic_id, _stateless(assignment))
         )

@@ -25,6 +25,15 @@ INTERNAL_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", AUDIT_TOPIC}
 )
 
+# A topic's setting: messages of format 1 are stored as they came. Such entries prove no lineage, as
+# batches with their leader epochs do, so they are never replicated.
+KEEP_FORMAT = "ottla.keep.message.format"
+
+
+def keeps_format(configs: Mapping[str, str]) -> bool:
+    """Whether a topic with these settings keeps messages of format 1."""
+    return configs.get(KEEP_FORMAT, "").strip().lower() == "true"
+
 
 class Endpoint(NamedTuple):
     """Where clients of one listener find a broker."""

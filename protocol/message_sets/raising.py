@@ -47,7 +47,7 @@ def is_message_set(records: Buffer) -> bool:
 
 def has_no_message(records: Buffer) -> bool:
     """Whether not even the first entry is complete, so that there is nothing to store."""
-    return _whole_bytes(memoryview(records), 0) == 0
+    return whole_bytes(memoryview(records), 0) == 0
 
 
 def raised(records: Buffer, output_limit_bytes: int = OUTPUT_BYTES_MAX) -> RecordBatch:
@@ -59,13 +59,13 @@ def raised(records: Buffer, output_limit_bytes: int = OUTPUT_BYTES_MAX) -> Recor
     view = memoryview(records)
     messages: list[OldMessage] = []
     position = 0
-    while size_bytes := _whole_bytes(view, position):
+    while size_bytes := whole_bytes(view, position):
         if view[position + MAGIC_POSITION] >= MAGIC:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, "a record batch follows messages of an older format"
             )
         one = parse_message(view, position)
-        _check(one)
+        check_sent(one)
         messages.append(one)
         position += size_bytes
     codec = next((one.codec for one in messages if one.is_compressed), Codec.NONE)
@@ -79,7 +79,8 @@ def raised(records: Buffer, output_limit_bytes: int = OUTPUT_BYTES_MAX) -> Recor
     return parse_batch(memoryview(finish_batch(encode_entries(entries), BatchOptions(codec=codec))))
 
 
-def _check(one: OldMessage) -> None:
+def check_sent(one: OldMessage) -> None:
+    """Raise KafkaError for what no producer may send: see ``raised``."""
     if not check_message_crc(one):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of a message is wrong")
     if one.attributes & ~_KNOWN_BITS[one.magic]:
@@ -91,7 +92,7 @@ def _check(one: OldMessage) -> None:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only the broker sets append times")
 
 
-def _whole_bytes(view: memoryview, position: int) -> int:
+def whole_bytes(view: memoryview, position: int) -> int:
     """The size of the complete entry there; 0 if the rest is torn or nothing.
 
     Raises KafkaError(CORRUPT_MESSAGE) for a size that no entry has."""

@@ -17,7 +17,7 @@ from ottla.protocol.records.compression import CODECS, Codec
 from ottla.protocol.records.crc32c import crc32c
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ottla.protocol.ports import Buffer
 
@@ -74,8 +74,9 @@ class TimestampType(IntEnum):
 class RecordBatch:
     """The header of one batch, and where the batch lies in its buffer.
 
-    Made by ``parse_batch`` alone, which has checked that the whole batch is there. It is a copy of
-    the header: rather than ``stamp`` the buffer behind its back, use its own ``stamp``.
+    Made by ``parse_batch``, which has checked that the whole batch is there. It is a copy of the
+    header: rather than ``stamp`` the buffer behind its back, use its own ``stamp``. Messages of
+    format 1 that a log keeps are a subclass (message_sets/kept.py).
     """
 
     __slots__ = (
@@ -182,6 +183,19 @@ class RecordBatch:
     @property
     def has_producer_id(self) -> bool:
         return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def entries(self) -> Sequence[RecordBatch]:
+        """What indexes count one by one: the batch, or each message of a kept set."""
+        return (self,)
+
+    def as_batch(self) -> RecordBatch:
+        """The records as a batch of magic 2. Raises KafkaError for a kept message without them."""
+        return self
+
+    def has_message_crc(self) -> bool:
+        """Whether it is a kept message with the right checksum by the rule of its format."""
+        return False
 
     def stamp(self, base_offset: int, leader_epoch: int) -> None:
         """Give the batch its place in the log, in this view and in the buffer."""
@@ -304,7 +318,8 @@ def iterate_whole_batches(buffer: Buffer, position: int = 0) -> Iterator[RecordB
 def check_crc(batch: RecordBatch) -> bool:
     """Whether the batch's bytes are the ones its maker checksummed."""
     start = batch.position
-    return crc32c(batch.buffer[start + CRC_END : start + batch.size_bytes]) == batch.crc
+    crc = crc32c(batch.buffer[start + CRC_END : start + batch.size_bytes])
+    return crc == batch.crc or batch.has_message_crc()
 
 
 def stamp(

@@ -223,6 +223,33 @@ def _base_offset(message: OldMessage, data: memoryview) -> int:
     return message.offset - last_offset
 
 
+class CoveredOffsets(NamedTuple):
+    """The offsets of the messages in an entry, and how many there are."""
+
+    first_offset: int
+    last_offset: int
+    message_count: int
+
+
+def span_of(message: OldMessage, output_limit_bytes: int = OUTPUT_BYTES_MAX) -> CoveredOffsets:
+    """What offsets an entry covers; a wrapper is decompressed for that, and its sizes are read.
+
+    Raises KafkaError as ``read_messages`` does."""
+    if message.codec is Codec.NONE:
+        return CoveredOffsets(message.offset, message.offset, 1)
+    data = _unwrapped(message, output_limit_bytes)
+    base_offset = _base_offset(message, data)
+    position = count = first = last = 0
+    while len(data) - position >= _PLACE.size:
+        last, length = _PLACE.unpack_from(data, position)
+        first = last if count == 0 else first
+        position += LENGTH_END + length
+        count += 1
+    if position != len(data) or not 0 <= first <= last:
+        raise _contradicts(message, "the sizes or offsets inside are wrong")
+    return CoveredOffsets(base_offset + first, base_offset + last, count)
+
+
 def iterate_entries(buffer: Buffer, position: int = 0) -> Iterator[LogEntry]:
     """All entries from a position to the end of the buffer, of whatever format each is.
 

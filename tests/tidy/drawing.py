@@ -67,8 +67,8 @@ client.records: client.process protocol.records wire
 client.settings: client.records protocol.records protocol.sasl wire wire.tls
 client.cluster: client.process client.records client.settings protocol.messages wire
 client.administration: client.cluster client.records protocol.messages protocol.sasl wire
-client.fetching: client.cluster client.process client.records client.settings protocol.messages
-    protocol.records wire
+client.fetching: client.cluster client.process client.records client.settings
+    protocol.message_sets protocol.messages protocol.records wire
 client.sending: client.cluster client.process client.records client.settings protocol.messages
     protocol.records wire
 client.group: client.cluster client.fetching client.group.assignors client.process
@@ -111,11 +111,11 @@ broker.engine:
 broker.policy: broker.quotas
 broker.authorization: broker.engine coordinator.configs coordinator.store
 broker.quotas: broker.engine coordinator.metadata coordinator.store
-broker.log.storage: broker.engine protocol.records
+broker.log.storage: broker.engine protocol.message_sets protocol.records
 broker.network: broker.engine broker.quotas wire wire.tls
 broker.security: broker.authorization broker.engine coordinator.configs coordinator.metadata
     coordinator.store protocol.messages protocol.sasl wire wire.tls
-broker.replica: protocol.records
+broker.replica: protocol.message_sets protocol.records
 broker.log: broker.engine broker.log.storage protocol.records
 broker.log.recovery: broker.log broker.log.storage protocol.message_sets protocol.records
 broker.log.directories: broker.log broker.log.recovery broker.log.storage
@@ -157,7 +157,7 @@ broker.handlers.data: broker.coordinating broker.engine broker.handlers broker.p
     broker.policy coordinator.metadata protocol.messages protocol.records
 broker.handlers.groups: broker.coordinating broker.engine broker.handlers broker.policy
     coordinator protocol.messages
-broker.handlers.old: broker.engine broker.handlers broker.handlers.data
+broker.handlers.old: broker.engine broker.handlers broker.handlers.data broker.log
     broker.partitions broker.replica coordinator.store protocol.message_sets protocol.messages
     protocol.records
 broker.handlers.security: broker.authorization broker.engine broker.handlers broker.policy

@@ -25,6 +25,7 @@ from ottla.broker.metadata.settings import (
     ConfigTarget,
 )
 from ottla.coordinator.configs.config_changes import ConfigAlteration
+from ottla.coordinator.metadata.image import KEEP_FORMAT, keeps_format
 from ottla.protocol.acls import CLUSTER_NAME, AclResourceType, Operation
 from ottla.protocol.configs import (
     BROKER_RESOURCE,
@@ -334,6 +335,8 @@ def _checked(
     """What will be set. Raises KafkaError."""
     made = make(target, current)
     text = flaw_of_all(target.name, made) if target.is_topic else None
+    if target.is_topic and keeps_format(made) is not keeps_format(current):
+        text = f"{KEEP_FORMAT} is set when a topic is created and cannot be changed afterwards"
     if text is not None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, text)
     return made

@@ -34,6 +34,8 @@ from ottla.broker.log.storage.checkpoints import (
 from ottla.broker.log.storage.names import (
     DELETE_MARK,
     FUTURE_MARK,
+    KEPT_FORMAT,
+    KEPT_MARK,
     PARTITION_METADATA,
     STRAY_MARK,
     TXN_INDEX,
@@ -254,6 +256,9 @@ class FutureLogs:
     async def _make_durable(self, future: Future) -> None:
         """Make the copy, the log's state and the target's checkpoints durable."""
         log, copy, checkpoints = future.log, future.copy, future.target.checkpoints
+        if log.keeps_messages and not copy.keeps_messages:
+            await replace_file(copy.home.disk, join(copy.directory, KEPT_FORMAT), KEPT_MARK)
+            copy.keeps_messages = True
         partition, end_offset = log.partition, copy.log_end_offset
         # Only the log knows producers whose records were deleted, and leader epochs without
         # records.

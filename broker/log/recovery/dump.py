@@ -25,6 +25,7 @@ from ottla.protocol.records.batch import (
     CODEC_BITS,
     LENGTH_END,
     LENGTH_POSITION,
+    MAGIC,
     TimestampType,
     check_crc,
 )
@@ -104,9 +105,14 @@ def _dump_batches(file: File, *, records: bool = False) -> Iterator[DumpedEntry]
         scan = BatchScan(file, start, file.size_bytes)
         for position, batch in scan:
             is_valid = check_crc(batch)
-            yield _batch_entry(position, batch, is_valid)
+            entry: LogEntry = batch
+            if batch.magic < MAGIC:
+                entry = parse_message(batch.buffer, batch.position)
+                yield _message_entry(position, entry, is_valid)
+            else:
+                yield _batch_entry(position, batch, is_valid)
             if records and is_valid:
-                yield from _record_entries(batch)
+                yield from _record_entries(entry)
         if scan.problem is None:
             return
         start = scan.position

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.log.recovery.recovery import find_batch, is_old_message
-from ottla.broker.log.storage.names import LOG, join, parse_segment_name, segment_name
+from ottla.broker.log.storage.names import KEPT_FORMAT, LOG, join, parse_segment_name, segment_name
 from ottla.broker.log.storage.scan import BatchScan
 from ottla.broker.log.storage.settings import INT32_MAX
 from ottla.protocol.named_tuples import NamedTuple
-from ottla.protocol.records.batch import check_crc
+from ottla.protocol.records.batch import MAGIC, check_crc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,9 @@ async def examine(disk: Disk, directory: str, recovery_point: int) -> Damage | N
     parsed = sorted(found for name in names if (found := parse_segment_name(name)) is not None)
     base_offsets = [base_offset for base_offset, suffix in parsed if suffix == LOG]
     files = [disk.open(join(directory, segment_name(base, LOG))) for base in base_offsets]
-    return _Examiner(files, base_offsets, recovery_point).run()
+    examiner = _Examiner(files, base_offsets, recovery_point)
+    examiner.keeps_messages = KEPT_FORMAT in names
+    return examiner.run()
 
 
 class _Examiner:
@@ -65,6 +67,8 @@ class _Examiner:
         self._recovery_point = recovery_point
         self._next_offset = base_offsets[0] if base_offsets else 0
         self._leader_epoch = -1
+        # As in OpenLog.
+        self.keeps_messages = False
 
     def run(self) -> Damage | None:
         for number, file in enumerate(self._files):
@@ -91,6 +95,8 @@ class _Examiner:
     def _problem(self, batch: RecordBatch, limit_offset: int) -> str:
         if not check_crc(batch):
             return "the checksum does not match"
+        if batch.magic < MAGIC and not self.keeps_messages:
+            return f"unknown magic {batch.magic}"
         if batch.base_offset < self._next_offset:
             return f"offset {batch.base_offset} comes after {self._next_offset - 1}"
         if batch.last_offset >= limit_offset:

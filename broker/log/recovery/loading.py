@@ -28,6 +28,7 @@ from ottla.broker.log.storage.checkpoints import (
     read_file,
 )
 from ottla.broker.log.storage.names import (
+    KEPT_FORMAT,
     LEADER_EPOCHS,
     LOG,
     OFFSET_INDEX,
@@ -100,7 +101,8 @@ async def load_log(log: OpenLog, known: Known) -> int:
     KafkaError(KAFKA_STORAGE_ERROR)."""
     disk, offload = log.home.disk, log.home.offload
     names = await tidy_directory(disk, log.directory)
-    if known.clean is None:
+    log.keeps_messages = KEPT_FORMAT in names
+    if known.clean is None and not log.keeps_messages:
         # A broker of this kind leaves none behind.
         names = await raise_old_segments(disk, offload, log.directory, names)
     knows_epochs = await offload.run(_open_files, log, names, known)

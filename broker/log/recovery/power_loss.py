@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.log.recovery.recovery import find_batch
+from ottla.broker.log.recovery.recovery import find_valid
 from ottla.broker.log.storage.health import is_passing, storage_error
 from ottla.broker.log.storage.names import DAMAGED, join, segment_name
 from ottla.broker.log.storage.scan import BatchScan
@@ -40,7 +40,7 @@ def shows_lost_writes(log: OpenLog, finding: LogDamage) -> bool:
     A flipped bit does not, so bit rot is detected even after a power loss."""
     segment = log.segments[finding.number]
     file, start, size_bytes = segment.file, finding.position, segment.size_bytes
-    end = find_batch(file, start, size_bytes, finding.later_from)
+    end = find_valid(log, segment, start, finding.later_from)
     if end is None:
         # The valid batches are in later files: this one has lost its end.
         return _is_cut_short(file, start, size_bytes) or has_lost_sector(

@@ -23,6 +23,8 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import HEADER_BYTES, LENGTH_END, MAGIC, check_crc, parse_batch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.log.open_log import OpenLog
     from ottla.broker.log.storage.segment import Segment
     from ottla.protocol.ports import File
@@ -112,6 +114,7 @@ class Scanner:
             last_offset = batch.base_offset + batch.last_offset_delta
             if (
                 batch.base_offset < self.next_offset
+                or (batch.magic < MAGIC and not self.log.keeps_messages)
                 or last_offset >= limit_offset
                 or 0 <= batch.leader_epoch < self._leader_epoch
                 or not check_crc(batch)
@@ -136,6 +139,8 @@ class Scanner:
         """Why the batch is not valid at its position."""
         if not check_crc(batch):
             return "the checksum does not match"
+        if batch.magic < MAGIC and not self.log.keeps_messages:
+            return f"there is a message of format {batch.magic}"
         if batch.base_offset < self.next_offset:
             return f"offset {batch.base_offset} comes after {self.next_offset - 1}"
         if batch.last_offset >= limit_offset:
@@ -157,12 +162,28 @@ def is_torn(log: OpenLog, finding: LogDamage, promised_offset: int) -> bool:
     position, offset_min = finding.position, finding.later_from
     if is_old_message(segment.file, position, segment.size_bytes):
         return False
-    if find_batch(segment.file, position, segment.size_bytes, offset_min) is not None:
+    if find_valid(log, segment, position, offset_min) is not None:
         return False
     return all(
-        find_batch(later.file, 0, later.size_bytes, offset_min) is None
+        find_valid(log, later, 0, offset_min) is None
         for later in log.segments[finding.number + 1 :]
     )
+
+
+def find_valid(log: OpenLog, segment: Segment, start: int, offset_min: int) -> int | None:
+    """As ``find_batch``, also for messages of format 1 where the log keeps them."""
+    found = find_batch(segment.file, start, segment.size_bytes, offset_min)
+    if not log.keeps_messages:
+        return found
+    kept = _find_kept()(segment.file, start, segment.size_bytes, offset_min)
+    return kept if found is None else found if kept is None else min(found, kept)
+
+
+def _find_kept() -> Callable[[File, int, int, int], int | None]:
+    """Loaded for damaged logs that keep messages only."""
+    from ottla.broker.log.recovery.kept_search import find_kept
+
+    return find_kept
 
 
 def find_batch(file: File, start: int, end: int, offset_min: int) -> int | None:

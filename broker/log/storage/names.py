@@ -25,6 +25,9 @@ DAMAGED = ".damaged"
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+# In the directory of a log that keeps messages of format 1; Kafka has no such file.
+KEPT_FORMAT = "message-format-1"
+KEPT_MARK = b"0\n"
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"

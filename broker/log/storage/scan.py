@@ -1,7 +1,8 @@
 """Iterates over the batches of a segment file, by headers alone or with all their bytes.
 
 A length in a header is not trusted: it is compared with the file's size before anything is
-allocated or skipped by it (hazard S-02).
+allocated or skipped by it (hazard S-02). Messages of formats 0 and 1 are met in logs that keep them
+only, and are what batches are to a caller; recovery refuses them in other logs.
 """
 
 from __future__ import annotations
@@ -9,26 +10,33 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from ottla.protocol.errors import CorruptLogError, KafkaError
+from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.batch import (
     HEADER_BYTES,
     LENGTH_END,
+    LENGTH_POSITION,
     MAGIC,
+    MAGIC_POSITION,
     RecordBatch,
     parse_batch,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from ottla.protocol.ports import File
+    from ottla.protocol.message_sets.kept import KeptMessage
+    from ottla.protocol.ports import Buffer, File
 
 MAX_TIMESTAMP_POSITION = 35
 LENGTH_MIN = HEADER_BYTES - LENGTH_END
+# The smallest message of format 1, with a null key and a null value.
+_KEPT_BYTES_MIN = 34
+_KEPT_TIMESTAMP = slice(18, 26)
 # Large enough to be read at the speed of memory, small enough to stay in the processor's cache.
 CHUNK_BYTES = 512 * 1024
 _WALK_BYTES = 4096
+_OLD_FORMAT = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 _new_tuple = tuple.__new__
 # base offset, length, (leader epoch), magic, (checksum, attributes), last offset delta
 _STEP = struct.Struct(">qi4xB6xi")
@@ -56,7 +64,10 @@ def walk(file: File, position: int, end: int) -> Iterator[BatchPosition]:
             start = position + at
             size_bytes = LENGTH_END + length
             if magic != MAGIC or length < LENGTH_MIN or start + size_bytes > end:
-                raise CorruptLogError(f"{file.path} holds no batch at position {start}")
+                kept = _kept_place(file, start, end)
+                yield kept
+                at += kept.size_bytes
+                continue
             # Made directly: a named tuple's constructor is a Python function and twice as slow.
             place: BatchPosition = _new_tuple(
                 BatchPosition, (start, size_bytes, base_offset, base_offset + last_offset_delta)
@@ -75,7 +86,7 @@ def place_at(file: File, position: int, end: int) -> BatchPosition:
         raise CorruptLogError(f"{file.path} ends within a batch at position {position}")
     base_offset, length, magic, last_offset_delta = _STEP.unpack(content)
     if magic != MAGIC or length < LENGTH_MIN or position + LENGTH_END + length > end:
-        raise CorruptLogError(f"{file.path} holds no batch at position {position}")
+        return _kept_place(file, position, end)
     return BatchPosition(
         position, LENGTH_END + length, base_offset, base_offset + last_offset_delta
     )
@@ -94,8 +105,12 @@ def find_offset(file: File, position: int, end: int, offset: int) -> BatchPositi
         while at <= limit:
             base_offset, length, magic, last_offset_delta = step(chunk, at)
             if magic != MAGIC or length < LENGTH_MIN or position + at + LENGTH_END + length > end:
-                raise CorruptLogError(f"{file.path} holds no batch at position {position + at}")
-            if base_offset + last_offset_delta >= offset:
+                # A kept message has the offset of the last one inside.
+                room_bytes = end - position - at
+                is_kept = magic < MAGIC and _KEPT_BYTES_MIN <= LENGTH_END + length <= room_bytes
+                if not is_kept or base_offset >= offset:
+                    return _kept_place(file, position + at, end)
+            elif base_offset + last_offset_delta >= offset:
                 last_offset = base_offset + last_offset_delta
                 return BatchPosition(position + at, LENGTH_END + length, base_offset, last_offset)
             at += LENGTH_END + length
@@ -103,6 +118,46 @@ def find_offset(file: File, position: int, end: int, offset: int) -> BatchPositi
             raise CorruptLogError(f"{file.path} ends within a batch at position {position}")
         position += at
     return None
+
+
+def parse_entry(buffer: Buffer, position: int = 0) -> RecordBatch:
+    """The batch or kept message that starts there. Raises KafkaError as ``parse_batch`` does."""
+    try:
+        return parse_batch(buffer, position)
+    except KafkaError as error:
+        if error.code is not _OLD_FORMAT:
+            raise
+    return _kept_message().parse(buffer, position)
+
+
+def max_timestamp_at(file: File, position: int) -> int:
+    """The largest timestamp of the batch that starts there, -1 without one."""
+    content = file.pread(MAX_TIMESTAMP_POSITION + 8, position)
+    if content[MAGIC_POSITION] < MAGIC:
+        content = content[_KEPT_TIMESTAMP] if content[MAGIC_POSITION] else b"\xff"
+        return int.from_bytes(content, signed=True)
+    return int.from_bytes(content[MAX_TIMESTAMP_POSITION:], signed=True)
+
+
+def _kept_message() -> type[KeptMessage]:
+    """Loaded by brokers with logs that keep messages only."""
+    from ottla.protocol.message_sets.kept import KeptMessage
+
+    return KeptMessage
+
+
+def _kept_place(file: File, position: int, end: int) -> BatchPosition:
+    """The kept message that starts there. Raises CorruptLogError if none does."""
+    head = file.pread(min(_STEP.size, end - position), position)
+    if len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < MAGIC:
+        size_bytes = LENGTH_END + int.from_bytes(head[LENGTH_POSITION:LENGTH_END], signed=True)
+        if _KEPT_BYTES_MIN <= size_bytes <= end - position:
+            try:
+                one = _kept_message().parse(file.pread(size_bytes, position))
+            except KafkaError as error:
+                raise CorruptLogError(f"{file.path} at {position}: {error.message}") from error
+            return BatchPosition(position, size_bytes, one.base_offset, one.last_offset)
+    raise CorruptLogError(f"{file.path} holds no batch at position {position}")
 
 
 class BatchScan:
@@ -119,6 +174,8 @@ class BatchScan:
         # Whether the problem is that the file ends within its last batch.
         self.is_cut_short = False
         self._file = file
+        # Until the first kept message; most logs have none.
+        self._parse: Callable[[memoryview, int], RecordBatch] = parse_batch
 
     def __iter__(self) -> Iterator[tuple[int, RecordBatch]]:
         wanted = CHUNK_BYTES
@@ -131,11 +188,14 @@ class BatchScan:
             at = 0
             try:
                 while True:
-                    batch = parse_batch(chunk, at)
+                    batch = self._parse(chunk, at)
                     yield start + at, batch
                     at += batch.size_bytes
                     self.position = start + at
             except KafkaError as error:
+                if error.code is _OLD_FORMAT and self._parse is parse_batch:
+                    self._parse = parse_entry
+                    continue
                 # The end of the chunk, the end of the file, or damage.
                 if self.position == self.end:
                     return
@@ -149,6 +209,10 @@ class BatchScan:
     def _size_at(self, chunk: memoryview, at: int) -> int:
         """The size of the batch there, or of its header; 0, with a problem set, if it is none."""
         room_bytes = self.end - self.position
+        if len(chunk) - at > MAGIC_POSITION and chunk[at + MAGIC_POSITION] < MAGIC:
+            length = int.from_bytes(chunk[at + LENGTH_POSITION : at + LENGTH_END], signed=True)
+            if _KEPT_BYTES_MIN <= LENGTH_END + length <= room_bytes:
+                return LENGTH_END + length
         if room_bytes < HEADER_BYTES:
             self.problem = "the rest is shorter than a batch header"
             self.is_cut_short = True

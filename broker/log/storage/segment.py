@@ -19,7 +19,7 @@ from ottla.broker.log.storage.names import (
     join,
     segment_name,
 )
-from ottla.broker.log.storage.scan import MAX_TIMESTAMP_POSITION, BatchScan, find_offset
+from ottla.broker.log.storage.scan import BatchScan, find_offset, max_timestamp_at
 from ottla.broker.log.storage.segment_indexes import SegmentIndexes
 from ottla.broker.log.storage.txn_index import TxnIndex
 from ottla.protocol.errors import CorruptLogError
@@ -262,8 +262,7 @@ class Segment:
             return False
         if place is None or place.last_offset != offset:
             return False
-        content = self.file.pread(8, place.position + MAX_TIMESTAMP_POSITION)
-        return int.from_bytes(content, signed=True) == timestamp
+        return max_timestamp_at(self.file, place.position) == timestamp
 
     def _close_time_index(self) -> None:
         times = self.load_indexes().times_or_raise

@@ -25,8 +25,10 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.protocol.records.batch import iterate_batches
+from ottla.protocol.records.compression import Codec
 from tests.broker.support.followers import until
-from tests.broker.support.requests import TOPIC, batch, create, fetched, produced
+from tests.broker.support.requests import NOW, TOPIC, batch, create, fetched, produced
+from tests.protocol.records.old_bytes import Made, message_set, wrapper
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
@@ -124,6 +126,31 @@ async def test_a_replica_is_moved_while_it_is_written_and_read(version: int) -> 
         runtime = running.broker.partitions.find(TOPIC, 0)
         assert runtime is not None
         assert runtime.log.directory == f"{target}/t-0"
+
+
+async def test_messages_of_format_1_are_moved_as_they_are() -> None:
+    """With the mark of their log, without which a start would rewrite them."""
+    disk = MemoryDisk()
+    async with running_broker(TWO, disk) as running, running.connect() as client:
+        await create(client, TOPIC, 1, ottla_keep_message_format="true", segment_bytes="20000")
+        made = [Made(n, NOW + n, b"k", b"x" * 500) for n in range(10)]
+        for _ in range(20):
+            await produced(client, wrapper(1, made, Codec.SNAPPY), 2)
+            await produced(client, message_set(1, made[:2]), 2)
+            await produced(client, batch(b"y"))
+        before = bytes((await fetched(client, 0)).records)
+        target = other_than(await place_of(client))
+
+        assert await moved(client, target) == ErrorCode.NONE
+        await finished(client, target)
+        await produced(client, wrapper(1, made, Codec.SNAPPY), 2)
+
+        assert bytes((await fetched(client, 0)).records).startswith(before)
+        runtime = running.broker.partitions.find(TOPIC, 0)
+        assert runtime is not None
+        assert runtime.log.keeps_messages
+        assert runtime.log.log_end_offset == 20 * 13 + 10
+        assert disk.exists(f"{target}/t-0/message-format-1")
 
 
 async def test_a_move_that_is_under_way_is_shown_and_can_be_given_up() -> None:

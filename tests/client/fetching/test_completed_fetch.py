@@ -12,6 +12,7 @@ from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
 from ottla.wire.errors import RequestRefused
+from tests.protocol.records.old_bytes import Made, message_set, wrapper
 
 WHERE = TopicPartition("t", 0)
 CONFIG = ConsumerConfig()
@@ -181,3 +182,28 @@ def test_small_batches_share_a_table_and_a_large_one_has_its_own() -> None:
         tables.append([part.count for part in parts])
 
     assert tables == [[3, 4], [100], [2]]
+
+
+@pytest.mark.parametrize("lost_bytes", [0, 5])
+@pytest.mark.parametrize("start", [0, 2, 4, 7])
+def test_messages_of_older_formats_are_read_too(start: int, lost_bytes: int) -> None:
+    """A log that keeps them sends them as they are, among batches; the last may be torn."""
+    made = [Made(n, 0, None, b"%d" % n) for n in range(12)]
+    data = (
+        batch(0, 2)
+        + wrapper(1, made[2:5], Codec.GZIP)
+        + message_set(1, made[5:7])
+        + batch(7, 2)
+        + message_set(0, made[9:10])
+        + message_set(1, made[10:12])
+    )
+    completed = completed_of(data[: len(data) - lost_bytes], start)
+
+    assert offsets(completed, 100) == list(range(start, 12 - bool(lost_bytes)))
+
+
+def test_a_single_short_message_is_not_passed_over() -> None:
+    """It is smaller than the header of a batch."""
+    completed = completed_of(message_set(1, [Made(0, 0, None, b"0")]))
+
+    assert offsets(completed, 1) == [0]

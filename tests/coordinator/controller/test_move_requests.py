@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.controller.events import AlterMoves
-from ottla.coordinator.controller.specs import MoveSpec
+from ottla.coordinator.controller.specs import MoveSpec, TopicSpec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
 from tests.coordinator.controller.moving import MOVED, T0, Watched
-from tests.coordinator.controller.scene import broker, partition_errors
+from tests.coordinator.controller.scene import Scene, broker, partition_errors
 
 OLD = {1, 2, 3}
 
@@ -88,3 +88,23 @@ def test_another_order_of_the_same_replicas_is_done_at_once() -> None:
 
     state = scene.state("t", 0)
     assert (state.replicas, state.leader, state.is_moving) == ((2, 1, 3), 1, False)
+
+
+def test_messages_of_format_1_are_not_copied_to_another_broker() -> None:
+    """Without leader epochs a follower could not tell where its log and the leader's diverge."""
+    scene = Scene(broker(1), broker(2))
+    keep = {"ottla.keep.message.format": "true"}
+    one, two = scene.create(
+        TopicSpec("kept", 1, 1, configs=keep), TopicSpec("twice", 1, 2, configs=keep)
+    )
+    (node_id,) = scene.state("kept", 0).replicas
+    item = TopicPartition("kept", 0)
+
+    assert (one.error_code, two.error_code) == (
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+    )
+    decision = scene.handle(AlterMoves((MoveSpec(item, (3 - node_id,)),)))
+    assert partition_errors(decision) == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
+    decision = scene.handle(AlterMoves((MoveSpec(item, (node_id,)),)))
+    assert partition_errors(decision) == [ErrorCode.NONE]

@@ -40,9 +40,9 @@ MUTANTS = (
     Mutant(
         "producer-state-before-the-write",
         "broker/partitions/partition.py",
-        "        log.append((batch,), now_ms)\n        traffic",
+        "        log.append((batch,) if batch.magic == MAGIC else batch.entries, now_ms)\n",
         "        replica.history.observe(batch)\n"
-        "        log.append((batch,), now_ms)\n        traffic",
+        "        log.append((batch,) if batch.magic == MAGIC else batch.entries, now_ms)\n",
         "The log records a producer's batch only after the write has returned.",
         ("tests/broker/handlers/data/test_disk_writes.py",),
     ),
