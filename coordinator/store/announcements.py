@@ -30,6 +30,8 @@ logger = logging.getLogger("ottla.store")
 
 # Announcements are kept that long, for brokers that are slow to read them.
 ANNOUNCEMENT_RETENTION_MS = 15 * 60 * 1000
+# So many are read at once: one after the other, each would cost a round trip.
+WINDOW = 100
 
 
 class ChangeAnnouncement(NamedTuple):
@@ -60,6 +62,8 @@ class AnnouncementFollower:
         self._spawn = spawn
         self._take = take
         self._last_read = dict.fromkeys(roots, "")
+        # Of announcements that were read; those of swept ones are forgotten.
+        self._created_ms: dict[str, int] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -99,27 +103,47 @@ class AnnouncementFollower:
             logger.info("this broker no longer follows changes of %s: %s", self._subject, error)
 
     async def _read(self, session: MetadataSession) -> None:
+        older: list[list[str]] = []
         new: list[ChangeAnnouncement] = []
-        known: list[list[tuple[str, int]]] = []
         for root, last_read in list(self._last_read.items()):
             names = await session.children(root, self._on_event)
-            found: list[tuple[str, int]] = []
-            for name in names:
-                path = f"{root}/{name}"
-                try:
-                    node = await session.get(path)
-                except NoNode:
-                    # Another broker has swept the announcement away.
-                    continue
-                found.append((path, node.stat.created_ms))
-                if name > last_read:
-                    new.append(ChangeAnnouncement(path, node.data))
             # The store numbers them upwards; after a sweep the last one may be an earlier one.
             self._last_read[root] = max(last_read, names[-1] if names else "")
-            known.append(found)
+            new += await self._found(
+                session, [f"{root}/{name}" for name in names if name > last_read]
+            )
+            older.append([f"{root}/{name}" for name in names])
+        # Nothing that was read before delays what is new: a change takes effect within a second.
         await self._take(session, new)
-        for announcements in known:
-            await sweep_announcements(session, announcements)
+        for paths in older:
+            await self._sweep(session, paths)
+        present = {path for paths in older for path in paths}
+        for path in self._created_ms.keys() - present:
+            del self._created_ms[path]
+
+    async def _found(
+        self, session: MetadataSession, paths: Sequence[str]
+    ) -> list[ChangeAnnouncement]:
+        """Announcements, without those that another broker has swept away."""
+        found: list[ChangeAnnouncement] = []
+        for start in range(0, len(paths), WINDOW):
+            window = paths[start : start + WINDOW]
+            asked = (session.get(path) for path in window)
+            nodes = await asyncio.gather(*asked, return_exceptions=True)
+            for path, node in zip(window, nodes, strict=True):
+                if isinstance(node, NoNode):
+                    continue
+                if isinstance(node, BaseException):
+                    raise node
+                self._created_ms[path] = node.stat.created_ms
+                found.append(ChangeAnnouncement(path, node.data))
+        return found
+
+    async def _sweep(self, session: MetadataSession, paths: Sequence[str]) -> None:
+        """Remove what is old; the times of those that an earlier process has read are asked for."""
+        await self._found(session, [path for path in paths if path not in self._created_ms])
+        known = [(path, self._created_ms[path]) for path in paths if path in self._created_ms]
+        await sweep_announcements(session, known)
 
 
 async def ensure_znode(session: MetadataSession, path: str) -> None:

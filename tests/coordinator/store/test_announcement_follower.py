@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.engine.tasks import Tasks
 from ottla.coordinator.store.announcements import (
@@ -17,6 +17,8 @@ from tests.coordinator.store.disk import PowerCutDisk
 from tests.coordinator.store.support import DIRECTORY, StillClock
 
 if TYPE_CHECKING:
+    import pytest
+
     from ottla.coordinator.store.store import MetadataSession
 
 FIRST, SECOND = "/first", "/second"
@@ -108,3 +110,51 @@ async def test_a_follower_whose_session_fails_follows_again_in_the_next_one() ->
     await _settled()
 
     assert scene.taken == ["first b"]
+
+
+async def test_a_change_costs_no_question_for_each_earlier_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within the retention there may be thousands, and a broker is far from its store: a rule that
+    takes a right away must not wait for as many round trips."""
+    scene = await _scene()
+    for number in range(30):
+        await scene.announce(FIRST, f"{number}")
+    await scene.begin()
+    await scene.announce(FIRST, "first after the watch")
+    await _settled()
+    asked: list[str] = []
+    before = type(scene.session).get
+
+    async def get(self: Any, path: str, watch: Any = None) -> Any:
+        asked.append(path)
+        return await before(self, path, watch)
+
+    monkeypatch.setattr(type(scene.session), "get", get)
+    await scene.announce(FIRST, "next")
+    await _settled()
+
+    assert scene.taken == ["first first after the watch", "first next"]
+    assert len(asked) == 1
+
+
+async def test_what_is_new_is_taken_before_older_announcements_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their age is of interest to the sweep only."""
+    scene = await _scene()
+    for number in range(30):
+        await scene.announce(FIRST, f"{number}")
+    await scene.begin()
+    order: list[str] = []
+    before = type(scene.session).get
+
+    async def get(self: Any, path: str, watch: Any = None) -> Any:
+        order.append("get" if not scene.taken else "get after")
+        return await before(self, path, watch)
+
+    monkeypatch.setattr(type(scene.session), "get", get)
+    await scene.announce(FIRST, "new")
+    await _settled()
+
+    assert order == ["get", *["get after"] * 30]
