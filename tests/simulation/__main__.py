@@ -5,11 +5,11 @@ seeds end at the first that fails, with what replays it, unless ``--keep-going``
 two at a time, ``--each`` reports every one. What they did is summed up at the end, and when
 interrupted. ``--twice`` runs each seed twice and compares the digests. ``--groups`` runs the
 scenario of consumer groups, ``--cluster`` that of several brokers, ``--transactions`` that of
-transactional producers on them, ``--toy`` the toy broker, to try the simulator itself. Exit status
-1 when any seed fails. ``--hazard R-01`` puts an old bug back into the cluster and succeeds at the
-first seed that finds it; with ``--sound`` the same seeds run without the bug. ``--point N`` kills
-the coordinator of a transaction at the Nth step of it, ``--old`` is for clients of the first
-protocol.
+transactional producers on them, ``--security`` that of the audit log and of delegation tokens,
+``--toy`` the toy broker, to try the simulator itself. Exit status 1 when any seed fails.
+``--hazard R-01`` puts an old bug back into the cluster and succeeds at the first seed that finds
+it; with ``--sound`` the same seeds run without the bug. ``--point N`` kills the coordinator of a
+transaction at the Nth step of it, ``--old`` is for clients of the first protocol.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tests.simulation import lanes, single_broker
 from tests.simulation.cluster import scenario as cluster
 from tests.simulation.cluster.hazards import hunting
 from tests.simulation.groups import story
+from tests.simulation.security import scenario as security
 from tests.simulation.subject import build_broker, build_toy
 from tests.simulation.totals import Totals
 from tests.simulation.transactions import matrix
@@ -55,6 +56,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--groups", action="store_true", help="the scenario of consumer groups")
     parser.add_argument("--cluster", action="store_true", help="the scenario of a cluster")
     parser.add_argument("--transactions", action="store_true", help="a cluster with transactions")
+    parser.add_argument("--security", action="store_true", help="a cluster with logins")
     parser.add_argument("--hazard", metavar="ID", help="a known bug, put back into the cluster")
     parser.add_argument("--sound", action="store_true", help="what --hazard runs, without the bug")
     parser.add_argument("--point", type=int, help="kill a coordinator at this step")
@@ -107,6 +109,8 @@ def scenario_of(arguments: argparse.Namespace) -> Callable[..., Outcome]:
         return cluster.run
     if arguments.transactions:
         return transactions.run
+    if arguments.security:
+        return security.run
     build = build_toy if arguments.toy else build_broker
     scenario = story if arguments.groups else single_broker
     return partial(scenario.run, build=build)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Every third write or so that was on the way when a connection broke has got through.
 ARRIVES_LATE = 0.3
+# Longer than any link delays a message by itself, mostly.
+HELD_UP_S = 0.1
 
 
 class Ask(NamedTuple):
@@ -66,6 +68,12 @@ class Connection:
         # When the last message of each direction arrives.
         self._there_s = self._back_s = 0.0
         server.watches[self] = ({}, {})
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether messages of either direction wait for a retransmission after a cut."""
+        late_s = self._ensemble.loop.time() + HELD_UP_S
+        return self._there_s > late_s or self._back_s > late_s
 
     # ---- at the client ----
 

@@ -93,11 +93,11 @@ class ClusterRun:
         self._tasks: list[asyncio.Future[None]] = []
         self._clients: list[str] = []
 
-    def _make_broker(self, number: int) -> Node:
-        name = f"broker-{number}"
-        settings = {
+    def _settings_of(self, number: int) -> dict[str, str]:
+        """The settings of one broker by their names."""
+        return {
             "broker.id": str(number),
-            "listeners": f"PLAINTEXT://{name}:{PORT}",
+            "listeners": f"PLAINTEXT://broker-{number}:{PORT}",
             "log.dirs": "/data",
             "auto.create.topics.enable": "false",
             "default.replication.factor": str(self.options.replicas),
@@ -109,7 +109,10 @@ class ClusterRun:
             **(FOLLOWER_READS if self.options.reads_followers else {}),
             **self.options.settings,
         }
-        config = parse_broker_config(settings).config
+
+    def _make_broker(self, number: int) -> Node:
+        name = f"broker-{number}"
+        config = parse_broker_config(self._settings_of(number)).config
 
         def build(ports: Ports) -> Broker:
             store = SimStore(self.ensemble, Surroundings.of(name, ports))

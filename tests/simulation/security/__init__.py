@@ -1,0 +1,1 @@
+"""Simulation of a secured cluster: its audit log and its delegation tokens under chaos."""
