@@ -11,17 +11,17 @@ from ottla.client.console.views.alive_view import (
     chosen,
     read_choice,
 )
-from ottla.client.console.views.history import ClusterMoment
+from ottla.client.console.views.history import ClusterMoment, History
 from ottla.client.console.views.history_changes import SeenBrokers, SeenPartition
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.clock import TimeLimit
 from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+    from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 
     from ottla.client.admin import Admin
-    from ottla.client.cluster.metadata import PartitionView, TopicView
+    from ottla.client.cluster.metadata import PartitionView
     from ottla.client.console.connections import ConsoleConnection
     from ottla.client.console.recordings import Recording
     from ottla.client.console.streams import Tails
@@ -48,17 +48,17 @@ async def read_alive(connection: ConsoleConnection, question: Question) -> Docum
     return await document_of(connection, recording, choice, topic)
 
 
-async def recording_of(connection: ConsoleConnection, topic: str) -> Recording:
+async def recording_of(connection: ConsoleConnection, topic: str) -> Recording[History]:
     """The recording of a topic, or of all. Raises ClientError."""
 
     async def read(watched: Collection[TopicPartition]) -> ClusterMoment:
         return await moment_of(connection, topic, watched)
 
-    return await connection.recordings.of(topic, read)
+    return await connection.recordings.of(f"alive {topic}", read, History)
 
 
 async def document_of(
-    connection: ConsoleConnection, recording: Recording, choice: AliveChoice, topic: str
+    connection: ConsoleConnection, recording: Recording[History], choice: AliveChoice, topic: str
 ) -> Document:
     """What a page shows. Its partitions are looked at more closely from now on."""
     clock = connection.environment.clock
@@ -107,12 +107,8 @@ async def moment_of(
 ) -> ClusterMoment:
     """All partitions of a topic, or of all topics, with their offsets. Raises ClientError."""
     admin = await connection.admin()
-    if topic == ALL_TOPICS:
-        views = await connection.topics(fresh=True)
-    else:
-        views = [await admin.describe_topic(topic)]
+    parts = await partitions_of(connection, topic)
     cluster = await admin.describe_cluster()
-    parts = _parts(views)
     seen = [where for where in watched if where in parts]
     by_leader = _by_broker((part.leader_id, where) for where, part in parts.items())
     if len(parts) <= STABLE_MAX:
@@ -143,7 +139,12 @@ async def moment_of(
     return ClusterMoment(states, SeenBrokers(brokers, cluster.controller_id))
 
 
-def _parts(views: Iterable[TopicView]) -> Parts:
+async def partitions_of(connection: ConsoleConnection, topic: str) -> Parts:
+    """The partitions of a topic, or of all topics. Raises ClientError."""
+    if topic == ALL_TOPICS:
+        views = await connection.topics(fresh=True)
+    else:
+        views = [await (await connection.admin()).describe_topic(topic)]
     parts: Parts = {}
     for view in views:
         for number, part in view.partitions.items():
@@ -161,6 +162,15 @@ def _by_broker(
         if broker >= 0:
             found.setdefault(broker, []).append(where)
     return found
+
+
+async def ends_of_leaders(
+    connection: ConsoleConnection, admin: Admin, leaders: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The high watermarks that the leaders tell; those of silent leaders are missing."""
+    wanted = _by_broker((leader, where) for where, leader in leaders.items())
+    found = await _ends(connection, admin, wanted, "uncommitted")
+    return {where: offset for (_leader, where), offset in found.items()}
 
 
 async def _ends(

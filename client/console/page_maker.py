@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from ottla.client.console.views.alive_view import pictures_of
 from ottla.client.console.views.failures import sentence_of, status_of
+from ottla.client.console.views.series import chart_of
 from ottla.client.console.views.wording import count_text, duration_text, size_text, time_text
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -73,6 +74,7 @@ def make_templates() -> Templates:
     }
     templates.globals["query_of"] = query_of
     templates.globals["pictures_of"] = pictures_of
+    templates.globals["chart_of"] = chart_of
     return templates
 
 

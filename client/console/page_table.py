@@ -7,11 +7,16 @@ from collections.abc import Awaitable, Callable
 from ottla.client.console.alive import read_alive
 from ottla.client.console.browsing import read_messages, read_record
 from ottla.client.console.connections import ConsoleConnection
+from ottla.client.console.monitors import (
+    read_audit,
+    read_group_over_time,
+    read_pipelines,
+    read_throughput,
+)
 from ottla.client.console.operations import read_moves, read_security, read_transactions
 from ottla.client.console.reading import (
     read_broker,
     read_cluster,
-    read_group,
     read_groups,
     read_topic,
     read_topics,
@@ -134,8 +139,8 @@ PAGES = (
     PageSpec(
         "/group",
         "group.html",
-        read_group,
-        "One group: its members, and the position and lag of each partition",
+        read_group_over_time,
+        "One group: its members, and the position and lag of each partition, with the last hour",
         (Parameter("id", "string", "the name of the group"),),
     ),
     PageSpec(
@@ -144,6 +149,29 @@ PAGES = (
         read_transactions,
         "The transactions that hold back the last stable offset, and all transactional ids",
         LIST,
+    ),
+    PageSpec(
+        "/throughput",
+        "throughput.html",
+        read_throughput,
+        "Records and bytes that are written in a second, by broker and by topic",
+        LIST,
+    ),
+    PageSpec(
+        "/pipelines",
+        "pipelines.html",
+        read_pipelines,
+        "Mirrors and Spark queries that read this cluster with their lag, and what mirrors write",
+    ),
+    PageSpec(
+        "/audit",
+        "audit.html",
+        read_audit,
+        "The newest lines of the audit log, if it goes to the topic __audit",
+        (
+            Parameter("search", "string", "words that a line must contain, in any case"),
+            Parameter("limit", "integer", "how many lines: 100 by default, at most 500"),
+        ),
     ),
     PageSpec(
         "/moves", "moves.html", read_moves, "The moves of replicas under way, with their progress"

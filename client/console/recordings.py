@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from ottla.client.console.views.history import HISTORY_MS, STEP_MS, History
+from ottla.client.console.views.history import HISTORY_MS, STEP_MS
 from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
 
-    from ottla.client.console.views.history import ClusterMoment
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.ports import Clock
 
-    ReadMoment = Callable[[Collection[TopicPartition]], Awaitable[ClusterMoment]]
+    ReadMoment = Callable[[Collection[TopicPartition]], Awaitable[Any]]
 
 # Of one visitor, and of all together: each holds up to about 20 MB.
 RECORDINGS_MAX = 4
@@ -28,11 +27,23 @@ QUIET_STEP_MS = 10_000.0
 PARTITION_STEP_MS = 1.0
 
 
-class Recording:
-    """The history of some partitions, and the task that adds to it."""
+class Recorded(Protocol):
+    """What a recording adds moments to, within bounds of its own."""
 
-    def __init__(self, clock: Clock, read: ReadMoment) -> None:
-        self.history = History()
+    @property
+    def partitions(self) -> int: ...
+
+    def add(self, at_ms: int, moment: Any) -> None: ...
+
+
+Kept = TypeVar("Kept", bound=Recorded)
+
+
+class Recording(Generic[Kept]):
+    """A history, and the task that adds to it."""
+
+    def __init__(self, clock: Clock, read: ReadMoment, history: Kept) -> None:
+        self.history = history
         self.last_ms = clock.now_ms()
         self.is_stopped = False
         self._clock = clock
@@ -43,7 +54,7 @@ class Recording:
 
     async def start(self) -> None:
         """Take the first moment and go on in the background. Raises ClientError."""
-        await self._take()
+        await self.take()
         self._task = asyncio.ensure_future(self._go_on())
 
     @property
@@ -62,13 +73,14 @@ class Recording:
         while len(self._watched) > WATCHED_MAX:
             del self._watched[next(iter(self._watched))]
         if is_new:
-            await self._take()
+            await self.take()
 
     async def moved(self) -> None:
         """Wait for the next moment, or for the end of the recording."""
         await self._moved.wait()
 
-    async def _take(self) -> None:
+    async def take(self) -> None:
+        """Add a moment now. Raises ClientError."""
         since_ms = self._clock.now_ms() - LOOK_MS
         self._watched = {one: at for one, at in self._watched.items() if at >= since_ms}
         moment = await self._read(list(self._watched))
@@ -89,7 +101,7 @@ class Recording:
         while self._clock.now_ms() - self.last_ms <= HISTORY_MS:
             await self._clock.sleep(self.step_ms())
             try:
-                await self._take()
+                await self.take()
             except ClientError:
                 # A gap in the history: the cluster does not answer now.
                 continue
@@ -106,9 +118,9 @@ class RecordingPlaces:
     """The recordings of all visitors; the one that was longest unused goes first."""
 
     def __init__(self) -> None:
-        self._held: dict[Recording, None] = {}
+        self._held: dict[Recording[Any], None] = {}
 
-    def take(self, recording: Recording) -> None:
+    def take(self, recording: Recording[Any]) -> None:
         """Hold a place for a recording that is used now."""
         self._held.pop(recording, None)
         for ended in [one for one in self._held if one.is_stopped or not one.is_running]:
@@ -126,13 +138,13 @@ class Recordings:
     def __init__(self, clock: Clock, places: RecordingPlaces) -> None:
         self._clock = clock
         self._places = places
-        self._found: dict[str, Recording] = {}
+        self._found: dict[str, Recording[Any]] = {}
 
-    async def of(self, name: str, read: ReadMoment) -> Recording:
+    async def of(self, name: str, read: ReadMoment, make: Callable[[], Kept]) -> Recording[Kept]:
         """The recording of that name, which begins now if there is none. Raises ClientError."""
-        recording = self._found.pop(name, None)
+        recording: Recording[Kept] | None = self._found.pop(name, None)
         if recording is None or not recording.is_running:
-            recording = Recording(self._clock, read)
+            recording = Recording(self._clock, read, make())
             await recording.start()
         recording.last_ms = self._clock.now_ms()
         other = self._found.pop(name, None)

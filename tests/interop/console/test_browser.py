@@ -41,7 +41,8 @@ def brokers() -> Iterator[ottla.Cluster]:
             producer.flush()
         with Admin(cluster.bootstrap_servers) as admin:
             where = ottla.TopicPartition("orders", 0)
-            admin.groups.commit(HOSTILE, {where: ottla.Committed(0)})
+            for group in (HOSTILE, "readers", f"spark-kafka-source-{HOSTILE}"):
+                admin.groups.commit(group, {where: ottla.Committed(0)})
         yield cluster
 
 
@@ -69,6 +70,10 @@ PAGES = {
     "alive": "/topics/orders/alive",
     "cluster-alive": "/alive",
     "groups": "/groups",
+    "group": "/group?id=readers",
+    "throughput": "/throughput",
+    "pipelines": "/pipelines",
+    "audit": "/audit",
     "transactions": "/transactions",
     "moves": "/moves",
     "security": "/security",
