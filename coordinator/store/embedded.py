@@ -155,6 +155,14 @@ class EmbeddedStore:
         await waiter
         self._refuse_if_failed()
 
+    def when_settled(self, deliver: Callable[[], object]) -> None:
+        """Call back, at once or later, when all that the caller may have seen is durable, or the
+        store is finished. Between two watch events in the order in which they were asked for."""
+        if self._due or self._durable_zxid != self._tree.last_zxid:
+            self._when_durable(deliver)
+        else:
+            deliver()
+
     def _do(self, steps: tuple[Step, ...], session_id: int) -> Applied:
         self._refuse_if_failed()
         transaction = StoreTransaction(
@@ -260,7 +268,7 @@ class EmbeddedSession:
         self.timeout_ms = timeout_ms
         self.state = SessionState.CONNECTED
         self._listeners: list[Callable[[SessionState], object]] = []
-        self._watches = Watches()
+        self.watches = Watches()
 
     @property
     def last_answer_ms(self) -> float:
@@ -273,18 +281,18 @@ class EmbeddedSession:
 
     async def get(self, path: str, watch: Watch | None = None) -> Znode:
         """Data and stat."""
-        return await self._read(lambda tree: tree.get(path), self._watches.watch_node, path, watch)
+        return await self._read(lambda tree: tree.get(path), self.watches.watch_node, path, watch)
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
         """The stat, if there is one."""
         return await self._read(
-            lambda tree: tree.exists(path), self._watches.watch_node, path, watch
+            lambda tree: tree.exists(path), self.watches.watch_node, path, watch
         )
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Sorted names."""
         return await self._read(
-            lambda tree: tree.children(path), self._watches.watch_children, path, watch
+            lambda tree: tree.children(path), self.watches.watch_children, path, watch
         )
 
     async def create(
@@ -334,13 +342,13 @@ class EmbeddedSession:
     def end(self) -> None:
         """The store says that the session is over."""
         self.state = SessionState.LOST
-        self._watches.clear()
+        self.watches.clear()
         for listener in self._listeners:
             listener(SessionState.LOST)
 
     def take_watches(self, event: WatchEvent) -> list[Watch]:
         """The watches that this event uses up."""
-        return self._watches.take(event)
+        return self.watches.take(event)
 
     async def _read(
         self,

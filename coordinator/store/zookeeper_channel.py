@@ -63,7 +63,9 @@ class _Call:
 class Channel:
     """Owned by one session. Starts in doubt, and is lost once and for all."""
 
-    def __init__(self, link: ConnectionLink, clock: Clock, timeout_ms: int) -> None:
+    def __init__(
+        self, link: ConnectionLink, clock: Clock, timeout_ms: int, store_name: str = "ZooKeeper"
+    ) -> None:
         self.session_id = 0
         # As wished, until the servers have decided.
         self.timeout_ms = timeout_ms
@@ -71,6 +73,8 @@ class Channel:
         self.on_watch: Callable[[WatchEvent], object] = lambda _event: None
         self._link = link
         self._clock = clock
+        # For people, who read of it in the log.
+        self._store_name = store_name
         self._state = SessionState.SUSPENDED
         self._listeners: list[Callable[[SessionState], object]] = []
         self._waiting: deque[_Call] = deque()
@@ -114,7 +118,7 @@ class Channel:
         Raises StoreError for what no server would take."""
         size_bytes = size_of(request)
         if size_bytes > REQUEST_BYTES_MAX:
-            raise StoreError(f"a request of {size_bytes} bytes is too large for ZooKeeper")
+            raise StoreError(f"a request of {size_bytes} bytes is too large for {self._store_name}")
         state = self.state
         if state is SessionState.LOST:
             raise SessionExpired(f"session {self.session_id:#x} is over")
@@ -161,7 +165,9 @@ class Channel:
         self.last_answer_ms = max(self.last_answer_ms, since_ms)
         self._connection = connection
         self._state = SessionState.CONNECTED
-        logger.info("connected to ZooKeeper, session %#x of %d ms", session_id, timeout_ms)
+        logger.info(
+            "connected to %s, session %#x of %d ms", self._store_name, session_id, timeout_ms
+        )
         if not self._opened.done():
             self._opened.set_result(None)
         else:
@@ -257,7 +263,9 @@ class Channel:
         self._link.drop(connection)
 
     def _suspend(self, reason: str) -> None:
-        logger.warning("ZooKeeper session %#x is in doubt: %s", self.session_id, reason)
+        logger.warning(
+            "session %#x with %s is in doubt: %s", self.session_id, self._store_name, reason
+        )
         self._end(SessionState.SUSPENDED)
 
     def _lose(self, reason: str) -> None:
@@ -265,7 +273,9 @@ class Channel:
             return
         if self.session_id:
             # A session that never began is reported to the caller that wanted it.
-            logger.warning("ZooKeeper session %#x is lost: %s", self.session_id, reason)
+            logger.warning(
+                "session %#x with %s is lost: %s", self.session_id, self._store_name, reason
+            )
         self._end(SessionState.LOST)
         if not self._opened.done():
             self._opened.set_exception(ConnectionLoss(reason))

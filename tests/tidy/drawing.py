@@ -48,6 +48,7 @@ wire.tls:
 wire: protocol.messages protocol.sasl wire.tls
 coordinator:
 coordinator.store:
+coordinator.store.served: coordinator.store
 coordinator.metadata: protocol.messages
 coordinator.transaction: coordinator protocol.messages
 coordinator.configs: coordinator coordinator.metadata protocol.sasl
@@ -206,5 +207,6 @@ SURFACES = {
         "sasl",
         "security",
         "signals",
+        "unix",
     }
 }

@@ -1,0 +1,63 @@
+"""Pure. Which sessions of other processes are over, because nothing was heard of them.
+
+A session's silence counts from the last message that arrived, while its owner counts from the
+moment when it sent a message: the owner knows of the end before the store acts on it (C-06).
+"""
+
+from __future__ import annotations
+
+from ottla.protocol.data_classes import dataclass
+
+# Looks within the shortest timeout.
+LOOKS = 10
+
+
+@dataclass(slots=True)
+class _Heard:
+    timeout_ms: int
+    heard_ms: float
+
+
+class Silence:
+    """Owned by the server of one store. All times are of one monotonic clock."""
+
+    def __init__(self, now_ms: float) -> None:
+        self._sessions: dict[int, _Heard] = {}
+        self._looked_ms = now_ms
+
+    def begin(self, session_id: int, timeout_ms: int, now_ms: float) -> None:
+        """A session was opened."""
+        assert session_id not in self._sessions
+        assert timeout_ms > 0
+        self._sessions[session_id] = _Heard(timeout_ms, now_ms)
+
+    def hear(self, session_id: int, now_ms: float) -> None:
+        """A message of the session has arrived; one that is over is left over."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.heard_ms = now_ms
+
+    def end(self, session_id: int) -> None:
+        """The session is over."""
+        self._sessions.pop(session_id, None)
+
+    def interval_ms(self) -> float:
+        """How often to look."""
+        shortest = min((one.timeout_ms for one in self._sessions.values()), default=1_000)
+        return max(shortest / LOOKS, 1.0)
+
+    def expired(self, now_ms: float, interval_ms: float) -> list[int]:
+        """The sessions that are over by now, to be ended by the caller.
+
+        A look that comes late, as in a process that was stopped, may come before messages that
+        have arrived meanwhile: each session has its whole timeout again (P-02)."""
+        late_ms = now_ms - self._looked_ms - interval_ms
+        self._looked_ms = now_ms
+        if late_ms > interval_ms:
+            for session in self._sessions.values():
+                session.heard_ms = now_ms
+        return [
+            session_id
+            for session_id, session in self._sessions.items()
+            if now_ms - session.heard_ms >= session.timeout_ms
+        ]
