@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from benchmarks.__main__ import run
 from benchmarks.harness import use_bytecode_cache
 from benchmarks.lateness import Lateness, percentile
-from ottla.broker.cli.start import loop_factory, real_ports
+from ottla.broker.cli.serving import loop_factory, real_ports
 from ottla.broker.server.broker import Broker
 from ottla.broker.system.worker_process import RealWorker
 from ottla.coordinator.configs.broker_configs import parse_broker_config

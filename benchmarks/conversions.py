@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from benchmarks.frames import framed
 from benchmarks.harness import Load, drive
 from benchmarks.lateness import Lateness, percentile
-from ottla.broker.cli.start import loop_factory, real_ports
+from ottla.broker.cli.serving import loop_factory, real_ports
 from ottla.broker.server.broker import Broker
 from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.protocol.compile import encode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.cli.start import real_ports
+from ottla.broker.cli.serving import real_ports
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.membership.store_layout import found_cluster
 from ottla.broker.server.broker import CannotStart

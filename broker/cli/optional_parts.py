@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
@@ -23,3 +24,9 @@ def console_run() -> Callable[
     from ottla.broker.cli.console_process import run_console
 
     return run_console
+
+
+def processes_run() -> Callable[[argparse.Namespace], int]:
+    from ottla.broker.cli.processes import run_processes
+
+    return run_processes

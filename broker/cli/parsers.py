@@ -38,7 +38,7 @@ def start_parser() -> Parser:
         "--data-dir",
         metavar="DIR",
         help=f"where the logs live, created if missing (default ./{DEFAULT_DATA_DIR}, with "
-        f"--brokers ./{DEFAULT_CLUSTER_DIR})",
+        f"--brokers or --processes ./{DEFAULT_CLUSTER_DIR})",
     )
     _add_cluster_options(made)
     made.add_argument(
@@ -102,6 +102,14 @@ def _add_cluster_options(made: Parser) -> None:
         metavar="N",
         type=checked(positive),
         help="run a cluster of N brokers in this process, for development",
+    )
+    made.add_argument(
+        "--processes",
+        metavar="N",
+        type=checked(positive),
+        default=1,
+        help="run N brokers on this machine, each in a process of its own, to use N cores "
+        "(default 1): ports and ids count up from those given, data is in DIR/1 to DIR/N",
     )
 
 

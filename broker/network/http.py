@@ -44,14 +44,20 @@ class Page(NamedTuple):
 Respond = Callable[[str], "Page | None"]
 """The page at a path (without its query), None if there is none."""
 
+Prepare = Callable[[str, Callable[[], object]], object]
+"""Collects what the page at a path needs, then calls back: the page is asked for after that."""
+
 
 class HttpServer:
     """``bind`` and ``close`` once each."""
 
-    def __init__(self, net: Net, clock: Clock, respond: Respond) -> None:
+    def __init__(
+        self, net: Net, clock: Clock, respond: Respond, prepare: Prepare | None = None
+    ) -> None:
         self._net = net
         self._clock = clock
         self._respond = respond
+        self._prepare = prepare
         self._listener: Listener | None = None
         self._exchanges: dict[_Exchange, None] = {}
         self._pause: Timer | None = None
@@ -95,7 +101,7 @@ class HttpServer:
         if len(self._exchanges) >= CONNECTIONS_MAX:
             socket.close()
             return
-        exchange = _Exchange(socket, self._clock, self._respond, self._forget)
+        exchange = _Exchange(socket, self._clock, (self._respond, self._prepare), self._forget)
         self._exchanges[exchange] = None
 
     def _resume(self) -> None:
@@ -114,12 +120,14 @@ class _Exchange:
         self,
         socket: Socket,
         clock: Clock,
-        respond: Respond,
+        pages: tuple[Respond, Prepare | None],
         on_closed: Callable[[_Exchange], object],
     ) -> None:
         self._socket = socket
-        self._respond = respond
+        self._respond, self._prepare = pages
         self._on_closed = on_closed
+        self._is_closed = False
+        self._is_preparing = False
         self._received = bytearray()
         self._buffer = memoryview(bytearray(REQUEST_BYTES_MAX))
         self._unsent = memoryview(b"")
@@ -128,6 +136,7 @@ class _Exchange:
         socket.on_readable(self._on_readable)
 
     def close(self) -> None:
+        self._is_closed = True
         self._timer.cancel()
         self._socket.close()
         self._on_closed(self)
@@ -142,12 +151,19 @@ class _Exchange:
         if not count:
             # Finished, or gone: who sent no whole request is owed nothing, who did has it all.
             self.close()
-        elif self._portions is None:
+        elif self._portions is None and not self._is_preparing:
             self._received += self._buffer[:count]
-            if _END_OF_HEAD in self._received or len(self._received) > REQUEST_BYTES_MAX:
+            if _END_OF_HEAD not in self._received and len(self._received) <= REQUEST_BYTES_MAX:
+                return
+            if self._prepare is None:
                 self._answer()
+            else:
+                self._is_preparing = True
+                self._prepare(_path_of(self._received), self._answer)
 
     def _answer(self) -> None:
+        if self._is_closed:
+            return
         try:
             self._portions = answer_to(bytes(self._received), self._respond)
         except Exception:
@@ -179,6 +195,12 @@ class _Exchange:
             self.close()
             return
         self._unsent = self._unsent[sent:]
+
+
+def _path_of(received: bytearray) -> str:
+    """The path of a request, empty if it has none."""
+    words = bytes(received).split(b"\r\n", 1)[0].split(b" ")
+    return words[1].partition(b"?")[0].decode("latin1") if len(words) == 3 else ""
 
 
 def answer_to(received: bytes, respond: Respond) -> Iterator[bytes]:

@@ -55,8 +55,12 @@ class HttpPages:
                 f"cannot serve metrics at {wanted}: {error.strerror or error}. "
                 "Choose another address with ottla.metrics.listener."
             ) from error
-        self._loop_delay.start()
+        self.measure()
         logger.info("metrics are at http://%s/metrics", self.address)
+
+    def measure(self) -> None:
+        """Begin with what has to be watched all the time; ``close`` ends it."""
+        self._loop_delay.start()
 
     def close(self) -> None:
         """Close the HTTP server. May be called again."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.server.first_users import FirstUser
     from ottla.coordinator.configs.broker_configs import BrokerConfig
-    from ottla.protocol.ports import Address, Ports
+    from ottla.protocol.ports import Address, Disk, Ports
 
 _PORT = re.compile(r":(\d+)(?=\s*(?:,|$))")
 
@@ -50,13 +50,29 @@ def _shifted(found: re.Match[str], node_id: int) -> str:
     return f":{port + node_id - FIRST_BROKER_ID if port else 0}"
 
 
+def check_directory(disk: Disk, directory: str, count: int, option: str) -> None:
+    """What was written by one broker, or by more of them, is not what these could serve.
+
+    Raises CannotStart."""
+    if disk.exists(f"{directory}/{META_PROPERTIES}"):
+        raise CannotStart(
+            f"{directory} holds the data of a single broker. Start it without {option}, or choose "
+            "another directory for the cluster with --data-dir."
+        )
+    if disk.exists(f"{directory}/{FIRST_BROKER_ID + count}/{META_PROPERTIES}"):
+        raise CannotStart(
+            f"{directory} holds the data of more than {count} brokers. Start as many as "
+            f"before with {option}, or choose another directory with --data-dir."
+        )
+
+
 class BrokersInProcess:
     """Made once, started once, stopped once, like a single broker. Raises ConfigError."""
 
     def __init__(self, ports: Ports, settings: Mapping[str, str], count: int) -> None:
         assert count > 0
         self._ports = ports
-        self._directory = _parent_directory(settings)
+        self._directory = parent_directory(settings)
         self._configs: list[BrokerConfig] = [
             for_embedded_store(parse_broker_config(settings_of(settings, node_id)).config, count)
             for node_id in range(FIRST_BROKER_ID, FIRST_BROKER_ID + count)
@@ -91,22 +107,8 @@ class BrokersInProcess:
             await self.stop()
             raise
 
-    def _check_directory(self) -> None:
-        """What was written by one broker, or by more of them, is not what these could serve."""
-        exists, count = self._ports.disk.exists, len(self._configs)
-        if exists(f"{self._directory}/{META_PROPERTIES}"):
-            raise CannotStart(
-                f"{self._directory} holds the data of a single broker. Choose another directory "
-                "for the cluster with --data-dir."
-            )
-        if exists(f"{self._directory}/{FIRST_BROKER_ID + count}/{META_PROPERTIES}"):
-            raise CannotStart(
-                f"{self._directory} holds the data of more than {count} brokers. Start as many as "
-                "before with --brokers, or choose another directory with --data-dir."
-            )
-
     async def _start(self) -> None:
-        self._check_directory()
+        check_directory(self._ports.disk, self._directory, len(self._configs), "--brokers")
         store = await open_embedded(
             self._ports, self._tasks, self._directory, lambda _error: self._fail()
         )
@@ -149,7 +151,7 @@ class BrokersInProcess:
             callback()
 
 
-def _parent_directory(settings: Mapping[str, str]) -> str:
+def parent_directory(settings: Mapping[str, str]) -> str:
     """Where the shared store is: beside the brokers' own directories."""
     first = (settings.get("log.dirs") or settings["log.dir"]).split(",")[0]
     return first.strip().rstrip("/")

@@ -58,15 +58,15 @@ async def open_store(
     """Open the store that the configuration names; return it twice, as a store and to be closed.
 
     Raises CannotStart, CorruptLogError."""
-    if config.zookeeper_connect is not None:
-        zookeeper = await _open_zookeeper(ports, config, config.zookeeper_connect)
-        return zookeeper, zookeeper
     directory = config.log_dirs[0]
     if ports.disk.exists(f"{directory}/{FIRST_BROKER_ID}/{META_PROPERTIES}"):
         raise CannotStart(
-            f"{directory} holds the data of several brokers. Start them with --brokers, or choose "
-            "another directory with --data-dir."
+            f"{directory} holds the data of several brokers. Start them with --brokers or "
+            "--processes, or choose another directory with --data-dir."
         )
+    if config.zookeeper_connect is not None:
+        zookeeper = await _open_zookeeper(ports, config, config.zookeeper_connect)
+        return zookeeper, zookeeper
     embedded = await open_embedded(ports, tasks, directory, on_failure)
     return embedded, embedded
 

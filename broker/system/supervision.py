@@ -22,15 +22,17 @@ REAP_INTERVAL_S = 5.0
 NOTIFY_VARIABLE = "NOTIFY_SOCKET"
 
 
-def serve_as_first(process_id: int) -> None:
+def serve_as_first(process_id: int, *, reaps: bool = True) -> None:
     """Do what only the first process of a container has to do; nothing in any other process.
 
-    The kernel ignores signals of the first process that have no handler: until the loop has its
-    own, SIGTERM ends the process, which has nothing to flush yet."""
+    Without ``reaps`` the caller takes the exit statuses itself, by ``reap``. The kernel ignores
+    signals of the first process that have no handler: until the loop has its own, SIGTERM ends the
+    process, which has nothing to flush yet."""
     if process_id != FIRST or sys.platform == "win32":
         return
     signal.signal(signal.SIGTERM, _leave)
-    threading.Thread(target=_reap_for_ever, name="ottla-reaper", daemon=True).start()
+    if reaps:
+        threading.Thread(target=_reap_for_ever, name="ottla-reaper", daemon=True).start()
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -14,7 +14,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.broker.cli.start import loop_factory
+from ottla.broker.cli.serving import loop_factory
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames
 from ottla.broker.system.real_disk import RealDisk

@@ -176,6 +176,8 @@ broker.metrics: broker.api broker.coordinating broker.engine broker.following
 broker.telemetry: broker.engine broker.metadata coordinator.configs coordinator.metadata
     protocol.messages protocol.records
 broker.system: broker.metrics wire
+broker.processes: broker.engine broker.metrics broker.network broker.server coordinator.store
+    coordinator.store.served protocol.sasl wire
 """
 
 

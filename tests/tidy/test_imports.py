@@ -27,7 +27,7 @@ MACHINE_FOLDERS = (
 )
 # In other rooms the module says so itself.
 PURE = re.compile(r"\bPure\b")
-NOT_MACHINES = ("coordinator.store",)
+NOT_MACHINES = ("coordinator.store", "coordinator.store.served")
 # Which of two equal record codecs is loaded is a matter of the environment, and no machine's input.
 READS_THE_ENVIRONMENT = ("ottla.protocol.records.preference", "os")
 BANNED_IN_MACHINES = {
@@ -194,6 +194,9 @@ REAL_WORLD = {
     "wire.clock",
     "wire.real",
     "wire.signals",
+    "wire.unix",
+    # Starts the processes of brokers.
+    "broker.processes.child_process",
 }
 
 

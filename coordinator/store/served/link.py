@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.store.served import messages
-from ottla.coordinator.store.served.messages import BadMessage, Ended, Open, Opened
+from ottla.coordinator.store.served.messages import BadMessage, Open, Opened, SessionOver
 from ottla.coordinator.store.served.stream import MessageStream
 from ottla.coordinator.store.store import ConnectionLoss, WatchEvent
 from ottla.coordinator.store.zookeeper_requests import Answered
@@ -144,7 +144,7 @@ class ServedLink:
                     self._events.on_connected(
                         self._connection, session_id, timeout_ms, self._asked_ms
                     )
-            case Ended(reason):
+            case SessionOver(reason):
                 self._finish()
                 self._events.on_ended(reason)
             case WatchEvent():

@@ -85,7 +85,7 @@ class Open(NamedTuple):
 
 
 class CloseRequest(NamedTuple):
-    """End the session; nothing is answered but ``Ended``."""
+    """End the session; nothing is answered but ``SessionOver``."""
 
 
 class Opened(NamedTuple):
@@ -95,7 +95,7 @@ class Opened(NamedTuple):
     timeout_ms: int
 
 
-class Ended(NamedTuple):
+class SessionOver(NamedTuple):
     """The session is over, or there was none of that number."""
 
     reason: str
@@ -134,7 +134,8 @@ def _read(payload: bytes) -> list[Any]:
     return message
 
 
-def _message(*parts: object) -> bytes:
+def encode_parts(*parts: object) -> bytes:
+    """Any message: its name and what else JSON can say."""
     payload = json.dumps(parts, separators=(",", ":")).encode()
     return _LENGTH.pack(len(payload)) + payload
 
@@ -148,19 +149,19 @@ def _text(data: bytes) -> str:
 
 def encode_open(open_: Open) -> bytes:
     """The first message."""
-    return _message("open", FORMAT, *open_)
+    return encode_parts("open", FORMAT, *open_)
 
 
 def encode_close() -> bytes:
     """The last message."""
-    return _message("close")
+    return encode_parts("close")
 
 
 def encode_request(request: Request) -> bytes:
     """A question or a write."""
     if isinstance(request, MultiOperation):
-        return _message("multi", [_request_parts(one) for one in request.operations])
-    return _message(*_request_parts(request))
+        return encode_parts("multi", [_request_parts(one) for one in request.operations])
+    return encode_parts(*_request_parts(request))
 
 
 def _request_parts(request: Any) -> list[object]:
@@ -199,44 +200,44 @@ def _request_of(message: list[Any]) -> Any:
 
 def encode_opened(opened: Opened) -> bytes:
     """The answer to ``Open``."""
-    return _message("opened", *opened)
+    return encode_parts("opened", *opened)
 
 
 def encode_ended(reason: str) -> bytes:
     """The session is over."""
-    return _message("ended", reason)
+    return encode_parts("ended", reason)
 
 
 def encode_event(event: WatchEvent) -> bytes:
     """A watch has fired."""
-    return _message("event", event.kind.value, event.path)
+    return encode_parts("event", event.kind.value, event.path)
 
 
 def encode_result(result: object) -> bytes:
     """What was asked for, or done."""
     if isinstance(result, Znode):
-        return _message("answer", [_text(result.data), result.stat])
-    return _message("answer", result)
+        return encode_parts("answer", [_text(result.data), result.stat])
+    return encode_parts("answer", result)
 
 
 def encode_error(error: StoreError) -> bytes:
     """Why it was not done."""
     if isinstance(error, GroupFailed):
         first, count = error.error, len(error.errors)
-        return _message("failed", error.index, count, type(first).__name__, str(first))
-    return _message("error", type(error).__name__, str(error))
+        return encode_parts("failed", error.index, count, type(first).__name__, str(first))
+    return encode_parts("error", type(error).__name__, str(error))
 
 
 def decode_told(
     message: list[Any], request: Request | None
-) -> Opened | Ended | WatchEvent | Answered:
+) -> Opened | SessionOver | WatchEvent | Answered:
     """What was told; ``request`` is the oldest unanswered one. Raises BadMessage."""
     name, *parts = message
     try:
         if name == "opened":
             return Opened(*map(int, parts))
         if name == "ended":
-            return Ended(str(parts[0]))
+            return SessionOver(str(parts[0]))
         if name == "event":
             return WatchEvent(WatchEventKind(parts[0]), str(parts[1]))
         if request is None:

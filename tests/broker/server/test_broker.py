@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.cli.start import serve
+from ottla.broker.cli.serving import serve
 from ottla.broker.log.recovery.clean_mark import decode_mark
 from ottla.broker.log.storage.checkpoints import read_file
 from ottla.broker.server.broker import Broker, CannotStart

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.cli.start import real_ports
+from ottla.broker.cli.serving import real_ports
 from ottla.broker.system.real_disk import RESERVED_FROM_BYTES, RealDisk, RealOffload, RealProcess
 from tests.support.loops import on_both_loops
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import pytest
 
 from ottla.broker.cli.parsers import start_parser
-from ottla.broker.cli.start import gather_settings
+from ottla.broker.cli.serving import gather_settings
 from ottla.broker.server.in_process import settings_of
 from ottla.broker.wire07.partitions import own_partitions
 from ottla.coordinator.metadata.image import PartitionState

@@ -60,7 +60,7 @@ class FarSession:
         if self.state is not SessionState.CONNECTED:
             return False
         self._cut_since_ms = self._clock.now_ms()
-        self._inner._watches.clear()
+        self._inner.watches.clear()
         self._tell(SessionState.SUSPENDED)
         return True
 
@@ -78,7 +78,7 @@ class FarSession:
     def die(self) -> None:
         """The process is gone: nothing that it asked is answered."""
         self._is_dead = True
-        self._inner._watches.clear()
+        self._inner.watches.clear()
 
     def _tell(self, state: SessionState) -> None:
         self.state = state

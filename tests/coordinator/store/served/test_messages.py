@@ -10,10 +10,10 @@ from ottla.coordinator.store.served import messages
 from ottla.coordinator.store.served.messages import (
     BadMessage,
     CloseRequest,
-    Ended,
     Inbox,
     Open,
     Opened,
+    SessionOver,
 )
 from ottla.coordinator.store.store import (
     AnswerUnreadable,
@@ -139,7 +139,7 @@ def test_what_is_no_answer_needs_no_request() -> None:
 
     assert messages.decode_told(through(messages.encode_event(event)), None) == event
     assert messages.decode_told(through(messages.encode_opened(Opened(1, 2))), None) == Opened(1, 2)
-    assert messages.decode_told(through(messages.encode_ended("x")), None) == Ended("x")
+    assert messages.decode_told(through(messages.encode_ended("x")), None) == SessionOver("x")
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from ottla.coordinator.store.store import (
     WatchEvent,
     WatchEventKind,
 )
+from tests.broker.processes.served_place import place_at
 from tests.coordinator.store.contract import StoreContract
-from tests.coordinator.store.served.places import place_at
 from tests.coordinator.store.support import Heard
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ottla.coordinator.store.store import MetadataSession
-    from tests.coordinator.store.served.places import Place
+    from tests.broker.processes.served_place import Place
 
 
 class ServedWorld:

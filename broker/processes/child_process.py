@@ -1,0 +1,81 @@
+"""The supervisor's side of one process: start, messages in both directions, end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import ottla
+from ottla.coordinator.store.served.messages import encode_parts
+from ottla.coordinator.store.served.stream import MessageStream
+from ottla.protocol.ports import Address
+from ottla.wire.unix import UnixSocket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHILD_MODULE = "ottla.broker.cli.child"
+
+
+class SupervisedProcess:
+    """Started when it is made. ``on_closed`` is called once, when its channel has closed: it has
+    ended, or is about to."""
+
+    def __init__(
+        self, on_message: Callable[[list[Any]], object], on_closed: Callable[[], object]
+    ) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", CHILD_MODULE, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                # Standard output is the supervisor's alone.
+                stdout=sys.stderr.fileno(),
+                env=_environment(),
+                pass_fds=[theirs.fileno()],
+                # Ctrl-C in a terminal is the supervisor's as well: it stops them in order.
+                start_new_session=True,
+            )
+        ours.setblocking(False)
+        self._stream = MessageStream(
+            UnixSocket(ours, Address("", 0)), on_message, lambda _reason: on_closed()
+        )
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def tell(self, *parts: object) -> None:
+        """Send a message; one to a process that has ended is dropped."""
+        self._stream.send(encode_parts(*parts))
+
+    def kill(self) -> None:
+        """End it at once."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    def end(self) -> str | None:
+        """How it has ended; None while it lives."""
+        status = self._process.poll()
+        if status is None:
+            return None
+        self._stream.close()
+        if status >= 0:
+            return f"has ended with status {status}"
+        try:
+            return f"was ended by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"was ended by signal {-status}"
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment, with its Ottla on the path."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(ottla.__file__)))
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

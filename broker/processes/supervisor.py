@@ -1,0 +1,223 @@
+"""Runs the brokers of one machine, each in a process of its own, and what they share.
+
+It serves the embedded store, one page of figures and no client. A process that dies takes its own
+sessions with it and no other's; when the supervisor dies, all processes end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.engine.tasks import Tasks
+from ottla.broker.processes.child_process import SupervisedProcess
+from ottla.broker.processes.fleet import (
+    AllServe,
+    AskForSync,
+    AskToStop,
+    ChildState,
+    Finished,
+    Fleet,
+    FleetAction,
+    FleetPhase,
+    Kill,
+    Launch,
+    Told,
+)
+from ottla.broker.processes.plan import SOCKET_NAME
+from ottla.broker.server.stores import CannotStart, open_embedded
+from ottla.coordinator.store.served.server import StoreServer
+from ottla.protocol.ports import Address
+from ottla.wire.unix import UnixNet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ottla.broker.processes.plan import ChildPlan
+    from ottla.coordinator.store.embedded import EmbeddedStore
+    from ottla.protocol.ports import Ports, Timer
+
+logger = logging.getLogger("ottla.processes")
+
+TICK_MS = 100.0
+# A page of figures does not wait longer for one broker.
+METRICS_MS = 5_000.0
+
+
+class Supervisor:
+    """Started once, and waited for. ``plan_of`` gives the plan of a place, counted from 1; it is
+    asked at each start, so that a restart takes new settings up."""
+
+    def __init__(self, ports: Ports, count: int, plan_of: Callable[[int], ChildPlan]) -> None:
+        self._ports = ports
+        self._plan_of = plan_of
+        self._tasks = Tasks(lambda _name, _error: self.fail("a task has died"))
+        self._processes: dict[int, SupervisedProcess] = {}
+        self._addresses: dict[int, Address] = {}
+        self._reasons: dict[int, str] = {}
+        self._store: EmbeddedStore | None = None
+        self._server: StoreServer | None = None
+        self._timer: Timer | None = None
+        self._figures: dict[int, asyncio.Future[str]] = {}
+        self._finished: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.node_ids = {place: plan_of(place).node_id for place in range(1, count + 1)}
+        self.fleet = Fleet(self.node_ids)
+        # Called when all processes serve for the first time.
+        self.on_serving: Callable[[list[Address]], object] = lambda _addresses: None
+        # Called with the sentence of each process that cannot start.
+        self.on_refused: Callable[[int, str], object] = lambda _node_id, _reason: None
+
+    async def open_store(self, directory: str) -> str:
+        """Open the embedded store there and serve it to the brokers; the path of its socket.
+
+        Raises CannotStart, CorruptLogError."""
+        ports = self._ports
+        self._store = await open_embedded(ports, self._tasks, directory, self._on_store_failure)
+        path = ports.disk.absolute(f"{directory}/{SOCKET_NAME}")
+        self._server = StoreServer(self._store, UnixNet(), ports.clock, self._tasks.spawn)
+        try:
+            self._server.listen(Address(path, 0))
+        except OSError as error:
+            await self._store.close()
+            raise CannotStart(f"cannot make {path}: {error.strerror or error}") from error
+        return path
+
+    async def run(self) -> int:
+        """Start all processes and return when none is left: the exit status."""
+        self._do(self.fleet.begin(self._now()))
+        self._tick()
+        try:
+            return await self._finished
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            await self._close()
+
+    async def _close(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+        if self._server is not None:
+            await self._server.close()
+        if self._store is not None:
+            await self._store.close()
+        await self._tasks.stop()
+
+    def stop(self) -> None:
+        """Stop all processes, one after the other; when asked again, all at once."""
+        self._do(self.fleet.stop(self._now()))
+
+    def restart(self) -> None:
+        """Begin a rolling restart."""
+        self._do(self.fleet.restart(self._now()))
+
+    def fail(self, reason: str) -> None:
+        """What the processes share has failed: stop all of them."""
+        logger.critical("all brokers of this machine stop: %s", reason)
+        self._do(self.fleet.fail(self._now()))
+
+    @property
+    def states(self) -> list[tuple[int, str]]:
+        """Each broker with its state."""
+        return [
+            (self.node_ids[place], self.fleet.state(place).value) for place in self.fleet.places
+        ]
+
+    async def figures(self) -> dict[int, str]:
+        """The page of figures of each broker that has answered in time."""
+        asked = []
+        for place in self.fleet.places:
+            if self.fleet.state(place) is ChildState.SERVING:
+                if place not in self._figures:
+                    self._figures[place] = asyncio.get_running_loop().create_future()
+                    self._processes[place].tell("metrics")
+                asked.append((place, self._figures[place]))
+        if asked:
+            await asyncio.wait([future for _, future in asked], timeout=METRICS_MS / 1_000)
+        return {
+            self.node_ids[place]: future.result()
+            for place, future in asked
+            if future.done() and not future.cancelled()
+        }
+
+    # ---- steps ----
+
+    def _now(self) -> float:
+        return self._ports.clock.now_ms()
+
+    def look(self) -> None:
+        """Find the processes that have ended."""
+        for place, process in list(self._processes.items()):
+            how = process.end()
+            if how is not None:
+                del self._processes[place]
+                self._on_ended(place, process, how)
+
+    def _tick(self) -> None:
+        self.look()
+        self._do(self.fleet.tick(self._now()))
+        if not self._finished.done():
+            self._timer = self._ports.clock.call_at(self._now() + TICK_MS, self._tick)
+
+    def _do(self, actions: list[FleetAction]) -> None:
+        for action in actions:
+            match action:
+                case Launch(place):
+                    self._launch(place)
+                case AskToStop(place):
+                    self._processes[place].tell("stop")
+                case Kill(place):
+                    self._processes[place].kill()
+                case AskForSync(place):
+                    self._processes[place].tell("sync")
+                case AllServe():
+                    self.on_serving([self._addresses[place] for place in self.fleet.places])
+                case Told(is_warning, text):
+                    logger.log(logging.WARNING if is_warning else logging.INFO, "%s", text)
+                case Finished(status):
+                    if not self._finished.done():
+                        self._finished.set_result(status)
+
+    def _launch(self, place: int) -> None:
+        plan = self._plan_of(place)
+        process = SupervisedProcess(partial(self._on_message, place), lambda: None)
+        self._processes[place] = process
+        process.tell("plan", plan._asdict())
+        logger.info("broker %d is process %d", plan.node_id, process.pid)
+
+    def _on_ended(self, place: int, process: SupervisedProcess, how: str) -> None:
+        self._forget_figures(place)
+        reason = self._reasons.pop(place, "")
+        if reason:
+            self.on_refused(self.node_ids[place], reason)
+        if self._server is not None:
+            # What has ended needs no sessions; the others hear of it without a timeout.
+            owner = self.node_ids[place]
+            self._tasks.spawn("ended sessions", self._server.end_sessions_of(owner))
+        told = f"{how} (process {process.pid})"
+        self._do(self.fleet.on_ended(place, self._now(), told))
+
+    def _forget_figures(self, place: int) -> None:
+        future = self._figures.pop(place, None)
+        if future is not None and not future.done():
+            future.cancel()
+
+    def _on_message(self, place: int, message: list[Any]) -> None:
+        name, *parts = message
+        if name == "serving":
+            self._addresses[place] = Address(str(parts[0]), int(parts[1]))
+            self._do(self.fleet.on_serving(place, self._now()))
+        elif name == "sync":
+            missing, example = int(parts[0]), str(parts[1])
+            self._do(self.fleet.on_sync(place, missing, example, self._now()))
+        elif name == "refused":
+            self._reasons[place] = str(parts[0])
+        elif name == "metrics":
+            future = self._figures.pop(place, None)
+            if future is not None and not future.done():
+                future.set_result(str(parts[0]))
+
+    def _on_store_failure(self, error: Exception) -> None:
+        if self.fleet.phase is not FleetPhase.STOPPING:
+            self.fail(f"the metadata store has failed: {error}")

@@ -1,0 +1,1 @@
+"""Tests of several broker processes on one machine."""
