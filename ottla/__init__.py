@@ -12,7 +12,7 @@ import os as _os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla import serializers, sync
+    from ottla import serializers, sync, tracing
     from ottla.broker.testing.cluster import Cluster
     from ottla.broker.testing.faults import Faults
     from ottla.broker.testing.handles import BrokerHandle, Injected
@@ -146,6 +146,7 @@ __all__ = [
     "read_polars",
     "serializers",
     "sync",
+    "tracing",
 ]
 
 _PLACES = {
@@ -219,7 +220,7 @@ _PLACES = {
 }
 
 # Submodules with their own public names.
-_ROOMS = ("serializers", "sync")
+_ROOMS = ("serializers", "sync", "tracing")
 
 _here = _os.path.dirname(__file__)
 if not _os.path.isdir(_os.path.join(_here, "broker")):

@@ -79,6 +79,19 @@ class ProducerInterceptor:
         """
 
 
+class BatchInterceptor(ProducerInterceptor):
+    """A producer interceptor that also sees the headers of the records of each batch."""
+
+    def on_batch(self, report: DeliveryReport, headers: list[Headers], first_ms: int) -> None:
+        """Called when a batch was stored or has failed, after ``on_delivery``.
+
+        Args:
+            report: The result of the batch.
+            headers: The headers of each record; empty for records that were sent as a block.
+            first_ms: The first record's timestamp in milliseconds since 1970; -1 for a block.
+        """
+
+
 class ConsumerInterceptor:
     """Sees every record that a consumer returns, and every commit."""
 

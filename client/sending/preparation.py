@@ -7,9 +7,10 @@ None.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.client.records.interceptors import DeliveryReport, ProducerRecord
+from ottla.client.records.interceptors import BatchInterceptor, DeliveryReport, ProducerRecord
 from ottla.client.records.record_checks import as_bytes
 from ottla.client.records.serializers import PerTopic
 
@@ -62,30 +63,42 @@ def preparation(config: ProducerConfig) -> Preparation | None:
 class Reporter:
     """Reports the fate of each batch to the application's callbacks."""
 
-    __slots__ = ("_listeners",)
+    __slots__ = ("_batch_listeners", "_listeners")
 
-    def __init__(self, listeners: list[Callable[[DeliveryReport], object]]) -> None:
+    def __init__(
+        self,
+        listeners: list[Callable[[DeliveryReport], object]],
+        batch_listeners: list[BatchInterceptor],
+    ) -> None:
         self._listeners = listeners
+        self._batch_listeners = batch_listeners
 
     def delivered(self, batch: Batch, fate: BatchDelivered) -> None:
         """Report that the batch is stored."""
-        self._tell(
-            DeliveryReport(
-                *batch.partition, fate.base_offset, batch.record_count, fate.append_time_ms
-            )
+        report = DeliveryReport(
+            *batch.partition, fate.base_offset, batch.record_count, fate.append_time_ms
         )
+        self._tell(batch, report)
 
     def failed(self, batch: Batch, error: Exception) -> None:
         """Report that the batch will not be sent again."""
-        self._tell(DeliveryReport(*batch.partition, -1, batch.record_count, error=error))
+        self._tell(batch, DeliveryReport(*batch.partition, -1, batch.record_count, error=error))
 
-    def _tell(self, report: DeliveryReport) -> None:
+    def _tell(self, batch: Batch, report: DeliveryReport) -> None:
         for listener in self._listeners:
-            try:
-                listener(report)
-            except Exception:
-                # A failing callback must not affect the records behind.
-                logger.exception("a delivery callback has failed")
+            self._call(partial(listener, report))
+        if self._batch_listeners:
+            headers = [item[3] for item in batch.items]
+            first_ms = batch.items[0][0] if batch.items else -1
+            for one in self._batch_listeners:
+                self._call(partial(one.on_batch, report, headers, first_ms))
+
+    def _call(self, listener: Callable[[], object]) -> None:
+        try:
+            listener()
+        except Exception:
+            # A failing callback must not affect the records behind.
+            logger.exception("a delivery callback has failed")
 
 
 def reporter(config: ProducerConfig) -> Reporter | None:
@@ -95,4 +108,5 @@ def reporter(config: ProducerConfig) -> Reporter | None:
     ]
     if config.on_delivery is not None:
         listeners.append(config.on_delivery)
-    return Reporter(listeners) if listeners else None
+    batch_listeners = [one for one in config.interceptors if isinstance(one, BatchInterceptor)]
+    return Reporter(listeners, batch_listeners) if listeners else None

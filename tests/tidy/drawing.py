@@ -37,7 +37,7 @@ _ARROWS = """
 ottla: broker.testing client client.administration client.classic client.classic.registry
     client.cli client.cluster client.fetching
     client.group client.parallel client.process client.records client.sending client.settings
-    client.sync protocol.records wire
+    client.sync client.tracing protocol.records wire
 protocol:
 protocol.messages:
 protocol.records:
@@ -77,6 +77,7 @@ client.group: client.cluster client.fetching client.group.assignors client.proce
 client.parallel: client.group client.process client.records wire
 client: client.administration client.cluster client.fetching client.group client.parallel
     client.process client.records client.sending client.settings protocol.records wire
+client.tracing: client.records wire
 client.mirror: client client.administration client.cluster client.fetching client.group
     client.process client.records client.settings protocol.records wire
 client.backup: client client.administration client.cluster client.fetching client.mirror
