@@ -11,7 +11,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.engine.tasks import stopped
 from ottla.coordinator.metadata.features import (
     FeatureRefusal,
     Finalized,
@@ -20,6 +19,7 @@ from ottla.coordinator.metadata.features import (
     judge_update,
 )
 from ottla.coordinator.store import paths, znode
+from ottla.coordinator.store.announcements import StoreFollower
 from ottla.coordinator.store.store import (
     BadVersion,
     ConnectionLoss,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.coordinator.metadata.delta import MetadataDelta
     from ottla.coordinator.metadata.features import FeatureUpdate
-    from ottla.coordinator.store.store import MetadataSession, WatchEvent
+    from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ports import Clock
 
 logger = logging.getLogger("ottla.features")
@@ -52,10 +52,8 @@ class FinalizedFeatures:
         self._node_id = node_id
         self._metadata = metadata
         self._clock = clock
-        self._tasks = tasks
         self._session: MetadataSession | None = None
-        self._follower: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
+        self._follower = StoreFollower("features", tasks.spawn, self._read_or_make)
         self._known = asyncio.Event()
         self.finalized = Finalized()
         metadata.subscribe(self._on_metadata)
@@ -63,15 +61,14 @@ class FinalizedFeatures:
     async def begin(self, session: MetadataSession) -> None:
         """Read what is finalized, and follow it. Raises StoreError."""
         self._session = session
-        self._changed.set()
+        self._follower.changed.set()
         await self._read(session)
-        self._follower = self._tasks.spawn("features", self._follow(session))
+        self._follower.start(session)
 
     async def end(self) -> None:
         """Stop following; what is known stays."""
         self._session = None
-        await stopped(self._follower)
-        self._follower = None
+        await self._follower.end()
 
     async def wait_until_known(self, timeout_ms: float) -> bool:
         """Whether something is finalized before the time is up; clients that come earlier would
@@ -110,30 +107,20 @@ class FinalizedFeatures:
         # A newly elected controller may have to create the znode; so has a controller whose
         # last broker that could not support it is gone.
         if delta.has_new_controller or delta.brokers or delta.gone_brokers:
-            self._changed.set()
+            self._follower.changed.set()
 
-    def _on_event(self, _event: WatchEvent) -> None:
-        self._changed.set()
-
-    async def _follow(self, session: MetadataSession) -> None:
-        try:
-            while True:
-                await self._changed.wait()
-                self._changed.clear()
-                if await self._read(session) == _NO_NODE:
-                    await self._make(session)
-        except StoreError as error:
-            # The session is over or in doubt; the next one reads it anew.
-            logger.info("this broker no longer follows changes of features: %s", error)
+    async def _read_or_make(self, session: MetadataSession) -> None:
+        if await self._read(session) == _NO_NODE:
+            await self._make(session)
 
     async def _read(self, session: MetadataSession) -> int:
         """Take in what stands there; its version."""
-        if await session.exists(paths.FEATURE, self._on_event) is None:
+        if await session.exists(paths.FEATURE, self._follower.on_event) is None:
             return _NO_NODE
         try:
             found = await session.get(paths.FEATURE)
         except NoNode:
-            self._changed.set()
+            self._follower.changed.set()
             return _NO_NODE
         levels = znode.parse_levels(found.data)
         if levels is None:

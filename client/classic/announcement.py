@@ -8,32 +8,29 @@ of ``zk.connect``. A partition belongs to the broker of its first replica there.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from ottla.client.classic.owned import ClassicClient, StoreChanges
 from ottla.client.classic.reaching import open_zookeeper, registered_brokers
 from ottla.client.classic.registry.registry import make_parents
 from ottla.client.process.environment import real_environment
 from ottla.client.process.tasks import ClientTasks
-from ottla.client.sync.face import Face
 from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import NodeExists, NoNode, SessionState, StoreError
+from ottla.coordinator.store.store import NodeExists, NoNode, SessionState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     from ottla.client.classic.reaching import OpenStore
     from ottla.coordinator.store.paths import EndpointPayload
-    from ottla.coordinator.store.store import MetadataSession, Store, WatchEvent
+    from ottla.coordinator.store.store import MetadataSession, Store
 
 logger = logging.getLogger("ottla.classic")
 
 SESSION_MS = 6_000
-RETRY_MS = 500.0
 
 
 def announced(
@@ -54,7 +51,7 @@ def announced(
     return found
 
 
-class Announcement(Face):
+class Announcement(ClassicClient):
     """Keeps the znodes of 0.7 in step with the brokers and topics, until it is closed.
 
     Args:
@@ -82,24 +79,13 @@ class Announcement(Face):
         self._path = "/" + path.strip("/")
         self._port = port
         self._open_store = open_store
-        self._clock = real_environment().clock
-        self._changed = asyncio.Event()
+        clock = real_environment().clock
+        self._changes = StoreChanges(self._announce, clock, "what is announced")
         self._tasks = ClientTasks(lambda error: logger.error("not announced", exc_info=error))
         self._store: Store | None = None
         self._session: MetadataSession | None = None
         self._made: dict[str, bytes] = {}
         self._run(self._start(zookeeper))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the session, and with it the znodes. A second call does nothing."""
@@ -108,7 +94,7 @@ class Announcement(Face):
     async def _start(self, zookeeper: str) -> None:
         self._store = await self._open_store(zookeeper, None)
         await self._announce()
-        self._tasks.start(self._follow(), "classic announcement")
+        self._tasks.start(self._changes.follow(), "classic announcement")
 
     async def _close(self) -> None:
         await self._tasks.stop()
@@ -116,30 +102,12 @@ class Announcement(Face):
         if session is not None:
             await session.close()
 
-    async def _follow(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                await self._announce()
-            except StoreError as error:
-                logger.info("announced again after: %s", error)
-                await self._clock.sleep(RETRY_MS)
-                self._changed.set()
-
-    def _on_change(self, event: WatchEvent) -> None:
-        self._changed.set()
-
-    def _on_state(self, state: SessionState) -> None:
-        if state is not SessionState.SUSPENDED:
-            self._changed.set()
-
     async def _announce(self) -> None:
         assert self._store is not None
         session = self._session
         if session is None or session.state is SessionState.LOST:
             session = self._session = await self._store.connect(SESSION_MS)
-            session.on_state(self._on_state)
+            session.on_state(self._changes.on_state)
             self._made = {}
         wanted = await self._wanted(session)
         for path in self._made.keys() - wanted.keys():
@@ -151,11 +119,11 @@ class Announcement(Face):
         self._made = wanted
 
     async def _wanted(self, session: MetadataSession) -> dict[str, bytes]:
-        brokers = await registered_brokers(session, self._on_change)
+        brokers = await registered_brokers(session, self._changes.on_event)
         topics = {}
-        for name in await session.children(paths.TOPICS, self._on_change):
+        for name in await session.children(paths.TOPICS, self._changes.on_event):
             with contextlib.suppress(NoNode):
-                data = (await session.get(paths.topic(name), self._on_change)).data
+                data = (await session.get(paths.topic(name), self._changes.on_event)).data
                 payload = paths.parse_topic(data)
                 topics[name] = {} if payload is None else payload.partitions
         return announced(brokers, topics, self._port)

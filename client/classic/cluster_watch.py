@@ -11,10 +11,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.classic.broker_partitions import BrokerPartition, sorted_partitions
+from ottla.client.classic.owned import StoreChanges
 from ottla.client.classic.reaching import NoBrokers, registered_brokers
 from ottla.client.process.tasks import ClientTasks
 from ottla.coordinator.store import paths
-from ottla.coordinator.store.store import NoNode, SessionState, StoreError
+from ottla.coordinator.store.store import NoNode, SessionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ports import Address
 from ottla.wire.errors import RequestRefused
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ottla.wire.connection_config import ConnectionConfig
 
 logger = logging.getLogger("ottla.classic")
-
-RETRY_MS = 500.0
 
 
 class ClusterWatch:
@@ -45,7 +44,7 @@ class ClusterWatch:
         self.pool = Pool(net, self._clock, random.child("pool"), config)
         self._open_session = open_session
         self._session: MetadataSession | None = None
-        self._changed = asyncio.Event()
+        self._changes = StoreChanges(self._load, self._clock, "the list of brokers in ZooKeeper")
         self._loading = asyncio.Lock()
         self._tasks = ClientTasks(lambda error: logger.error("watches failed", exc_info=error))
         self.brokers: list[int] = []
@@ -58,7 +57,7 @@ class ClusterWatch:
             raise NoBrokers(
                 "ZooKeeper lists no broker with a PLAINTEXT listener: give addresses as broker.list"
             )
-        self._tasks.start(self._follow(), "classic watches")
+        self._tasks.start(self._changes.follow(), "classic watches")
 
     async def close(self) -> None:
         """Close the connections and the session."""
@@ -82,37 +81,18 @@ class ClusterWatch:
 
     def leader_moved(self, topic: str) -> None:
         """A broker says that it does not lead a partition: look again."""
-        self._changed.set()
-
-    async def _follow(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                await self._load()
-            except StoreError as error:
-                logger.info("the brokers in ZooKeeper are read again after: %s", error)
-                await self._clock.sleep(RETRY_MS)
-                self._changed.set()
-
-    def _on_change(self, event: WatchEvent) -> None:
-        self._changed.set()
-
-    def _on_state(self, state: SessionState) -> None:
-        if state is not SessionState.SUSPENDED:
-            # Watches are gone.
-            self._changed.set()
+        self._changes.note()
 
     async def _load(self) -> None:
         async with self._loading:
             session = self._session
             if session is None or session.state is SessionState.LOST:
                 session = self._session = await self._open_session()
-                session.on_state(self._on_state)
+                session.on_state(self._changes.on_state)
             await session.sync()
-            brokers = await registered_brokers(session, self._on_change)
+            brokers = await registered_brokers(session, self._changes.on_event)
             topics = {}
-            for name in await _children(session, paths.TOPICS, self._on_change):
+            for name in await _children(session, paths.TOPICS, self._changes.on_event):
                 leaders = await self._leaders(session, name)
                 if leaders is not None:
                     topics[name] = sorted_partitions(
@@ -127,14 +107,14 @@ class ClusterWatch:
     async def _leaders(self, session: MetadataSession, name: str) -> dict[int, int] | None:
         """The leader of each partition; -1 for none. None if the topic is gone."""
         try:
-            data = (await session.get(paths.topic(name), self._on_change)).data
+            data = (await session.get(paths.topic(name), self._changes.on_event)).data
         except NoNode:
             return None
         payload = paths.parse_topic(data)
         found: dict[int, int] = {}
         for number in () if payload is None else payload.partitions:
             path = paths.state(name, number)
-            if await session.exists(path, self._on_change) is None:
+            if await session.exists(path, self._changes.on_event) is None:
                 found[number] = -1
                 continue
             state = paths.parse_state((await session.get(path)).data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin import Admin
 from ottla.client.classic.consumer_settings import (
@@ -15,6 +15,7 @@ from ottla.client.classic.consumer_settings import (
 )
 from ottla.client.classic.feeding import StreamFeed
 from ottla.client.classic.offset_storages import DualOffsets, KafkaOffsets
+from ottla.client.classic.owned import ClassicClient
 from ottla.client.classic.reaching import bootstrap_from, new_consumer_id, open_zookeeper
 from ottla.client.classic.registry.attempts import RebalanceSettings
 from ottla.client.classic.registry.division import thread_id
@@ -24,13 +25,11 @@ from ottla.client.classic.streams import KafkaStream, StreamDecoders, StreamQueu
 from ottla.client.consumer import Consumer
 from ottla.client.process.environment import real_environment
 from ottla.client.process.tasks import ClientTasks
-from ottla.client.sync.face import Face
 from ottla.coordinator.store.store import StoreError
 from ottla.wire.errors import ClientClosed, ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from ottla.client.classic.reaching import OpenStore
     from ottla.client.classic.registry.layout import RegistrySlot
@@ -44,7 +43,7 @@ logger = logging.getLogger("ottla.classic")
 RESETS = {SMALLEST: "earliest", LARGEST: "latest"}
 
 
-class ConsumerConnector(Face):
+class ConsumerConnector(ClassicClient):
     """Reads topics together with the other consumers of its group, which ZooKeeper coordinates.
 
     Blocking calls for threads; one thread of the process runs the fetches of all connectors. The
@@ -83,17 +82,6 @@ class ConsumerConnector(Face):
         self._tasks = ClientTasks(lambda error: logger.error("commits failed", exc_info=error))
         self._has_streams = False
         self._is_shut = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.shutdown()
 
     def create_message_streams(
         self,
@@ -166,6 +154,10 @@ class ConsumerConnector(Face):
         """
         if not self._is_shut and self._member is not None:
             self._run(self._commit())
+
+    def close(self) -> None:
+        """As ``shutdown``."""
+        self.shutdown()
 
     def shutdown(self) -> None:
         """Commit if that is automatic, release the partitions, leave the group, end the streams.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.client.classic.broker_partitions import BrokerPartition, by_broker, choose
 from ottla.client.classic.cluster_watch import ClusterWatch
 from ottla.client.classic.listed_brokers import ListedBrokers
+from ottla.client.classic.owned import ClassicClient
 from ottla.client.classic.plug_ins import (
     DefaultPartitioner,
     QueueItem,
@@ -21,14 +22,12 @@ from ottla.client.classic.producer_settings import ASYNC, ClassicProducerConfig
 from ottla.client.classic.reaching import open_zookeeper
 from ottla.client.classic.send_thread import QueueLimits, SendThread
 from ottla.client.process.environment import real_environment
-from ottla.client.sync.face import Face
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.connection_config import ConnectionConfig
 from ottla.wire.errors import ClientClosed, ClientError, RequestRefused, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from ottla.client.classic.reaching import OpenStore
     from ottla.coordinator.store.store import MetadataSession
@@ -56,7 +55,7 @@ class Routing(Protocol):
         """A broker refused a partition that it does not lead."""
 
 
-class ClassicProducer(Face):
+class ClassicProducer(ClassicClient):
     """Sends events to topics; ``ottla.classic.Producer``.
 
     With ``producer.type=sync`` a call of ``send`` returns when the brokers have answered. With
@@ -103,17 +102,6 @@ class ClassicProducer(Face):
                 config.enqueue_timeout_ms,
             )
             self._thread = SendThread(limits, self._callbacks, self._handle)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def send(self, data: TopicEvents | Sequence[TopicEvents]) -> None:
         """Send events, or queue them if the producer is asynchronous.

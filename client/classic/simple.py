@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ottla.client.classic.message_sets import (
     ByteBufferMessageSet,
@@ -12,13 +12,13 @@ from ottla.client.classic.message_sets import (
     refused,
     rounds,
 )
+from ottla.client.classic.owned import ClassicClient
 from ottla.client.fetching.completed_fetch import CompletedFetch
 from ottla.client.fetching.fetch_request import WantedPartition
 from ottla.client.fetching.offsets import CONSUMER_REPLICA_ID, LIST_OFFSETS
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.client.process.environment import real_environment
 from ottla.client.settings.config import ConsumerConfig
-from ottla.client.sync.face import Face
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition
@@ -41,7 +41,6 @@ from ottla.wire.negotiation import connect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from ottla.wire.connection import Connection
 
@@ -53,7 +52,7 @@ WAIT_MS = 100
 EVERY_MESSAGE = 2**31
 
 
-class SimpleConsumer(Face):
+class SimpleConsumer(ClassicClient):
     """Reads partitions of one broker, which has to lead them, from offsets that the caller keeps.
 
     Every request carries its offset: another ``SimpleConsumer`` can go on from any of them. Blocks,
@@ -85,17 +84,6 @@ class SimpleConsumer(Face):
         self._environment = real_environment()
         self._connection: Connection | None = None
         self._is_closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def fetch(self, request: ClassicFetch) -> ByteBufferMessageSet:
         """Return the messages of one partition from an offset on.

@@ -16,7 +16,7 @@ from ottla.client.console.views.change_forms import (
     read_positions,
     read_record_form,
 )
-from ottla.client.records.committed import Committed
+from ottla.client.records.committed import Committed, refusal_of
 from ottla.protocol.configs import ConfigOperation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import TopicPartition
@@ -159,10 +159,7 @@ async def set_positions(connection: ConsoleConnection, _topic: str, fields: Fiel
     results = await admin.groups.commit(
         group_id, {where: Committed(offset) for where, offset in targets.items()}
     )
-    for refused in results.values():
-        if refused is None:
-            continue
-        if refused.code is ErrorCode.UNKNOWN_MEMBER_ID:
-            raise BadRequest(f"group {group_id!r} has members: stop them first")
-        raise refused
+    refusal = refusal_of(results, BadRequest(f"group {group_id!r} has members: stop them first"))
+    if refusal is not None:
+        raise refusal
     return f"/group?id={quote(group_id, safe='')}"

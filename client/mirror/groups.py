@@ -6,8 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.mirror.settings import matches
-from ottla.client.records.committed import Committed
-from ottla.protocol.errors import ErrorCode
+from ottla.client.records.committed import Committed, is_busy
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -112,4 +111,4 @@ async def _store(target: Admin, group: str, carried: list[Carried]) -> list[Carr
 def _outcome(refused: RequestRefused | None) -> str:
     if refused is None:
         return CARRIED
-    return BUSY if refused.code is ErrorCode.UNKNOWN_MEMBER_ID else str(refused)
+    return BUSY if is_busy(refused) else str(refused)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.named_tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.protocol.ids import TopicPartition
+    from ottla.wire.errors import RequestRefused
 
 
 class Committed(NamedTuple):
@@ -17,6 +26,29 @@ class Committed(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+
+
+def refusal_of(
+    results: Mapping[TopicPartition, RequestRefused | None], when_busy: Exception
+) -> Exception | None:
+    """Why positions were not set by ``admin.groups.commit``.
+
+    Args:
+        results: What it has returned.
+        when_busy: What to return if the group has members, which alone may commit then.
+
+    Returns:
+        The first refusal; None if all positions are set.
+    """
+    for refused in results.values():
+        if refused is not None:
+            return when_busy if is_busy(refused) else refused
+    return None
+
+
+def is_busy(refused: RequestRefused) -> bool:
+    """Whether the group has members, so that others may not set its positions."""
+    return refused.code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 class ConsumerGroupMetadata(NamedTuple):

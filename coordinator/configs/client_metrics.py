@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.configs.config_changes import ConfigAlteration, change_known, check_known
-from ottla.coordinator.configs.configs import EffectiveConfig, Synonym
+from ottla.coordinator.configs.configs import EffectiveConfig, described
 from ottla.coordinator.configs.definitions import (
     BadValue,
     Definition,
@@ -123,24 +123,11 @@ class ClientMetricsRules:
     @staticmethod
     def describe(stored: Mapping[str, str]) -> list[EffectiveConfig]:
         """Every setting of the subscription, sorted by name."""
-        entries = []
-        for name, definition in CLIENT_METRICS_CONFIGS.items():
-            synonyms = [Synonym(name, definition.default, ConfigSource.DEFAULT)]
-            if name in stored:
-                synonyms.insert(0, Synonym(name, stored[name], ConfigSource.CLIENT_METRICS))
-            entries.append(
-                EffectiveConfig(
-                    name=name,
-                    value=synonyms[0].value,
-                    source=synonyms[0].source,
-                    is_read_only=False,
-                    is_sensitive=False,
-                    synonyms=tuple(synonyms),
-                    config_type=definition.config_type,
-                    documentation=definition.documentation,
-                )
-            )
-        return entries
+        source = ConfigSource.CLIENT_METRICS
+        return [
+            described(name, definition, definition.default, stored.get(name), source)
+            for name, definition in CLIENT_METRICS_CONFIGS.items()
+        ]
 
 
 def _check_together(values: Mapping[str, str]) -> None:

@@ -80,6 +80,25 @@ class EffectiveConfig(NamedTuple):
         return self.source is ConfigSource.DEFAULT
 
 
+def described(
+    name: str, definition: Definition, default: str | None, own: str | None, source: ConfigSource
+) -> EffectiveConfig:
+    """A setting that has a default and perhaps a value of its own, from ``source``."""
+    synonyms = [Synonym(name, default, ConfigSource.DEFAULT)]
+    if own is not None:
+        synonyms.insert(0, Synonym(name, own, source))
+    return EffectiveConfig(
+        name=name,
+        value=synonyms[0].value,
+        source=synonyms[0].source,
+        is_read_only=False,
+        is_sensitive=False,
+        synonyms=tuple(synonyms),
+        config_type=definition.config_type,
+        documentation=definition.documentation,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """A topic's effective configuration, typed; made again whenever something changes.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.configs.configs import ConfigSources, EffectiveConfig, Synonym
+from ottla.coordinator.configs.configs import ConfigSources, EffectiveConfig, described
 from ottla.coordinator.configs.definitions import BadValue, Definition, Update, define, read_table
 from ottla.protocol.configs import ConfigSource
 from ottla.protocol.named_tuples import NamedTuple
@@ -94,22 +94,13 @@ def contradiction(values: Mapping[str, str], sources: ConfigSources) -> str | No
 
 def describe_group(overrides: Mapping[str, str], sources: ConfigSources) -> list[EffectiveConfig]:
     """Every setting of a group, sorted by name. What brokers say counts as a default."""
-    entries = []
-    for name, definition in GROUP_CONFIGS.items():
-        default = str(_of_brokers(name, "", sources))
-        synonyms = [Synonym(name, default, ConfigSource.DEFAULT)]
-        if name in overrides:
-            synonyms.insert(0, Synonym(name, overrides[name], ConfigSource.GROUP))
-        entries.append(
-            EffectiveConfig(
-                name=name,
-                value=synonyms[0].value,
-                source=synonyms[0].source,
-                is_read_only=False,
-                is_sensitive=False,
-                synonyms=tuple(synonyms),
-                config_type=definition.config_type,
-                documentation=definition.documentation,
-            )
+    return [
+        described(
+            name,
+            definition,
+            str(_of_brokers(name, "", sources)),
+            overrides.get(name),
+            ConfigSource.GROUP,
         )
-    return entries
+        for name, definition in GROUP_CONFIGS.items()
+    ]

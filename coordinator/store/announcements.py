@@ -41,6 +41,60 @@ class ChangeAnnouncement(NamedTuple):
     data: bytes
 
 
+class StoreFollower:
+    """Reads something again after each of its changes, in one session after another.
+
+    Args:
+        subject: What is followed, for the log and for the name of the task.
+        spawn: Runs a coroutine as a task.
+        read: Reads it, with new watches. It may raise StoreError.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        spawn: Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]],
+        read: Callable[[MetadataSession], Awaitable[object]],
+    ) -> None:
+        self._subject = subject
+        self._spawn = spawn
+        self._read = read
+        # Whether to read again: what is heard while it is read counts, too.
+        self.changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a session."""
+        return self._task is not None
+
+    def on_event(self, _event: WatchEvent) -> None:
+        """A watch has fired, and is used up."""
+        self.changed.set()
+
+    def start(self, session: MetadataSession) -> None:
+        """Follow in this session, until ``end`` or its own end."""
+        assert self._task is None, "one session at a time"
+        self._task = self._spawn(self._subject, self._follow(session))
+
+    async def end(self) -> None:
+        """Stop following. May be called again."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _follow(self, session: MetadataSession) -> None:
+        try:
+            while True:
+                await self.changed.wait()
+                self.changed.clear()
+                await self._read(session)
+        except StoreError as error:
+            # The session is over or in doubt; the next one reads everything anew.
+            logger.info("this broker no longer follows changes of %s: %s", self._subject, error)
+
+
 class AnnouncementFollower:
     """Reads the announcements below some znodes, in one session after another.
 
@@ -58,55 +112,33 @@ class AnnouncementFollower:
         roots: Sequence[str],
         take: Callable[[MetadataSession, list[ChangeAnnouncement]], Awaitable[None]],
     ) -> None:
-        self._subject = subject
-        self._spawn = spawn
         self._take = take
         self._last_read = dict.fromkeys(roots, "")
         # Of announcements that were read; those of swept ones are forgotten.
         self._created_ms: dict[str, int] = {}
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._follower = StoreFollower(subject, spawn, self._read)
+        # Stops following. May be called again.
+        self.end = self._follower.end
 
     async def watch(self, session: MetadataSession) -> None:
         """Set the watches. Read everything after this, and then ``start``: a change in between is
         read twice, not never (C-13). Raises StoreError."""
-        assert self._task is None, "one session at a time"
+        assert not self._follower.is_running, "one session at a time"
         # An event from here on is of a watch that is used up: it must not be forgotten.
-        self._changed.clear()
+        self._follower.changed.clear()
         for root in self._last_read:
-            names = await session.children(root, self._on_event)
+            names = await session.children(root, self._follower.on_event)
             self._last_read[root] = names[-1] if names else ""
 
     def start(self, session: MetadataSession) -> None:
         """Follow the announcements in this session, until ``end`` or its own end."""
-        assert self._task is None, "one session at a time"
-        self._task = self._spawn(self._subject, self._follow(session))
-
-    async def end(self) -> None:
-        """Stop following. May be called again."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    def _on_event(self, _event: WatchEvent) -> None:
-        self._changed.set()
-
-    async def _follow(self, session: MetadataSession) -> None:
-        try:
-            while True:
-                await self._changed.wait()
-                self._changed.clear()
-                await self._read(session)
-        except StoreError as error:
-            # The session is over or in doubt; the next one reads everything anew.
-            logger.info("this broker no longer follows changes of %s: %s", self._subject, error)
+        self._follower.start(session)
 
     async def _read(self, session: MetadataSession) -> None:
         older: list[list[str]] = []
         new: list[ChangeAnnouncement] = []
         for root, last_read in list(self._last_read.items()):
-            names = await session.children(root, self._on_event)
+            names = await session.children(root, self._follower.on_event)
             # The store numbers them upwards; after a sweep the last one may be an earlier one.
             self._last_read[root] = max(last_read, names[-1] if names else "")
             new += await self._found(

@@ -50,22 +50,34 @@ cdef inline uint8_t *put_int64(uint8_t *out, int64_t value) noexcept nogil:
     return put_int32(out + 4, <int32_t><uint32_t>raw)
 
 
+cdef inline const uint8_t *read_leb128(
+    const uint8_t *at, const uint8_t *end, int bits, uint64_t *value
+) noexcept nogil:
+    """Where a number of at most so many bits ends, or NULL: seven bits a byte, the lowest first."""
+    cdef uint64_t raw = 0, byte
+    cdef int shift = 0
+    while at < end:
+        byte = at[0]
+        at += 1
+        # The last byte that there may be has room for the rest of the bits, and none follows it.
+        if shift + 7 > bits and byte >> (bits - shift):
+            return NULL
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value[0] = raw
+            return at
+        shift += 7
+    return NULL
+
+
 cdef inline const uint8_t *read_uvarint(
     const uint8_t *at, const uint8_t *end, int64_t *value
 ) noexcept nogil:
     """Where an unsigned varint of at most 32 bits ends, or NULL."""
     cdef uint64_t raw = 0
-    cdef int shift = 0
-    while at < end:
-        raw |= <uint64_t>(at[0] & 0x7F) << shift
-        if at[0] < 0x80:
-            value[0] = <int64_t>raw
-            return NULL if raw >> 32 else at + 1
-        at += 1
-        shift += 7
-        if shift > 28:
-            return NULL
-    return NULL
+    at = read_leb128(at, end, 32, &raw)
+    value[0] = <int64_t>raw
+    return at
 
 
 cdef inline uint8_t *put_uvarint(uint8_t *out, uint64_t value) noexcept nogil:

@@ -4,6 +4,8 @@ compared with where they end."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from compiled_numbers cimport put_uvarint, read_leb128
+
 ctypedef const uint8_t *Bytes
 
 cdef enum:
@@ -27,22 +29,9 @@ cdef struct Field:
 
 cdef inline Varint read_long_varint(Bytes at, Bytes end) noexcept nogil:
     cdef Varint found
-    cdef uint64_t raw = 0, byte
-    cdef int shift = 0
-    found.end = NULL
-    found.value = 0
-    while at < end:
-        byte = at[0]
-        at += 1
-        # The tenth byte has room for one more bit.
-        if shift == 63 and byte > 1:
-            break
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            found.end = at
-            found.value = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
-            break
-        shift += 7
+    cdef uint64_t raw = 0
+    found.end = read_leb128(at, end, 64, &raw)
+    found.value = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
     return found
 
 
@@ -112,9 +101,4 @@ cdef inline uint8_t *put_varint(uint8_t *out, int64_t value) noexcept nogil:
         out[0] = <uint8_t>(raw | 0x80)
         out[1] = <uint8_t>(raw >> 7)
         return out + 2
-    while raw >= 0x80:
-        out[0] = <uint8_t>(raw | 0x80)
-        raw >>= 7
-        out += 1
-    out[0] = <uint8_t>raw
-    return out + 1
+    return put_uvarint(out, raw)

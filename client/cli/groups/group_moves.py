@@ -10,8 +10,7 @@ from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.partitions import OffsetsOf
 from ottla.client.cli.run import CommandError
 from ottla.client.cli.start_offset import resolve
-from ottla.client.records.committed import Committed
-from ottla.protocol.errors import ErrorCode
+from ottla.client.records.committed import Committed, refusal_of
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,6 +24,11 @@ if TYPE_CHECKING:
 
 HOW_TO_FREE = "stop its members first; 'ottla groups describe' shows them"
 STANDARD_INPUT = "-"
+
+
+def has_members(group_id: str) -> CommandError:
+    """The error for positions that only the members may set."""
+    return CommandError(f"group {group_id!r} has members; {HOW_TO_FREE}")
 
 
 async def reset_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
@@ -125,12 +129,9 @@ async def move(
         results = await admin.groups.commit(
             group_id, {where: Committed(offset) for where, offset in targets.items()}
         )
-        for refused in results.values():
-            if refused is None:
-                continue
-            if refused.code is ErrorCode.UNKNOWN_MEMBER_ID:
-                raise CommandError(f"group {group_id!r} has members; {HOW_TO_FREE}")
-            raise refused
+        refusal = refusal_of(results, has_members(group_id))
+        if refusal is not None:
+            raise refusal
     moves = [
         (
             where.topic,

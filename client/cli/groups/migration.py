@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from ottla.client.classic.migration import ZooKeeperGroup, compared
 from ottla.client.classic.reaching import open_zookeeper
 from ottla.client.cli.groups.coordinator_lack import with_reason
-from ottla.client.cli.groups.group_moves import HOW_TO_FREE
+from ottla.client.cli.groups.group_moves import has_members
 from ottla.client.cli.output import json_document, table, write
-from ottla.client.cli.run import CommandError, sentence
-from ottla.client.records.committed import Committed
+from ottla.client.cli.run import CommandError
+from ottla.client.records.committed import Committed, refusal_of
 from ottla.coordinator.store.store import StoreError
-from ottla.protocol.errors import ErrorCode
 from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from ottla.client.admin import Admin
     from ottla.client.classic.migration import StoredOffsets
-    from ottla.wire.errors import RequestRefused
 
 FAILED = 1
 KAFKA = "kafka"
@@ -86,15 +84,9 @@ async def _copy(admin: Admin, group: ZooKeeperGroup, arguments: argparse.Namespa
     if newest:
         positions = {where: Committed(offset) for where, offset in newest.items()}
         results = await admin.groups.commit(arguments.group, positions)
-    for refused in results.values():
-        if refused is not None:
-            raise CommandError(_words(refused, arguments.group))
-
-
-def _words(refused: RequestRefused, name: str) -> str:
-    if refused.code is ErrorCode.UNKNOWN_MEMBER_ID:
-        return f"group {name!r} has members; {HOW_TO_FREE}"
-    return sentence(refused)
+    refusal = refusal_of(results, has_members(arguments.group))
+    if refusal is not None:
+        raise refusal
 
 
 def _tell(arguments: argparse.Namespace, found: list[StoredOffsets]) -> None:

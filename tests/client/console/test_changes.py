@@ -177,7 +177,7 @@ async def test_positions_are_moved_after_a_preview(
 
         preview = await _send(changer, "/group/preview", id="movers", to="latest")
         positions = re.search(r'name="positions" value="([^"]*)"', preview.text)
-        assert positions is not None
+        assert positions is not None, preview.text
         unchanged = await admin.groups.offsets("movers")
         text = positions[1].replace("&#34;", '"')
         answer = await _send(changer, "/group/positions", id="movers", positions=text)
