@@ -302,7 +302,7 @@ def console_parser() -> MakeParser:
 
 
 def console() -> Main:
-    from ottla.client.cli.console import main
+    from ottla.client.cli.web.command import main
 
     return main
 

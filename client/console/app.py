@@ -21,11 +21,12 @@ from ottla.client.console.answers import (
 )
 from ottla.client.console.browsing import find_record
 from ottla.client.console.change_routes import change_routes
+from ottla.client.console.downloads import download_lines, download_parquet
 from ottla.client.console.forms import form_of
 from ottla.client.console.openapi import describe, plain_path
 from ottla.client.console.page_maker import FOLDER, NOT_STORED, Facts, PageMaker
 from ottla.client.console.page_table import PAGES, RECORD_PARAMETERS
-from ottla.client.console.streams import Tails, download_lines
+from ottla.client.console.streams import Tails
 from ottla.client.console.views.asked import BadRequest, Question, checked_name
 from ottla.client.console.views.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
 from ottla.client.console.visits import COOKIE, MECHANISMS, TypedLogin
@@ -33,7 +34,7 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import AuthenticationFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from starlette.requests import Request
 
@@ -43,9 +44,14 @@ if TYPE_CHECKING:
     from ottla.client.console.visits import Visit, Visits
 
     Endpoint = Callable[[Request], Awaitable[Response]]
+    Download = Callable[[ConsoleConnection, Question, Tails], AsyncGenerator[bytes, None]]
 
 SEE_OTHER = 303
 WRONG_LOGIN = "The user, the password or the mechanism is wrong."
+DOWNLOADS: dict[str, tuple[Download, str]] = {
+    "jsonl": (download_lines, "application/x-ndjson"),
+    "parquet": (download_parquet, "application/vnd.apache.parquet"),
+}
 STATIC = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
@@ -84,7 +90,9 @@ class Console:
         routes.append(Route("/topics/{topic}/tail", self._tail))
         routes.append(Route("/topics/{topic}/alive/events", self._alive))
         routes.append(Route("/alive/events", self._alive))
-        routes.append(Route("/topics/{topic}/messages.jsonl", self._download))
+        for ending, (make, kind) in DOWNLOADS.items():
+            path = f"/topics/{{topic}}/messages.{ending}"
+            routes.append(Route(path, self._download(make, ending, kind)))
         routes.append(Route("/topics/{topic}/content", self._content))
         for spec in PAGES:
             # Starlette's own reading of numbers fails at 4300 digits.
@@ -168,17 +176,20 @@ class Console:
             going_on(first, events), headers=NOT_STORED, media_type="text/event-stream"
         )
 
-    async def _download(self, request: Request) -> Response:
-        try:
-            question = record_question_of(request)
-            lines = download_lines(self.connection_of(request), question)
-            first = await anext(lines)
-        except EXPECTED as error:
-            return self.failure(request, error)
-        name = f"{question.path['topic']}.jsonl"
-        return StreamingResponse(
-            going_on(first, lines), headers=as_file(name), media_type="application/x-ndjson"
-        )
+    def _download(self, make: Download, ending: str, kind: str) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            try:
+                question = record_question_of(request)
+                pieces = make(self.connection_of(request), question, self._tails)
+                first = await anext(pieces)
+            except EXPECTED as error:
+                return self.failure(request, error)
+            name = f"{question.path['topic']}.{ending}"
+            return StreamingResponse(
+                going_on(first, pieces), headers=as_file(name), media_type=kind
+            )
+
+        return answer
 
     async def _content(self, request: Request) -> Response:
         """The bytes of a record's key or value, as a file that no browser shows."""

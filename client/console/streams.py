@@ -1,4 +1,4 @@
-"""Answers that go on: the live tail of a topic, and downloads."""
+"""Answers that go on: the live tail of a topic."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import json
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ottla.client.console.browsing import limits_of, records_of, starts_at_time
+from ottla.client.console.browsing import limits_of
 from ottla.client.console.record_runs import record_runs
 from ottla.client.console.views.failures import TOO_MANY, Refused
 from ottla.client.console.views.filters import read_filter
 from ottla.client.console.views.formats import checked_format
-from ottla.client.console.views.record_views import download_row, record_row
-from ottla.client.console.views.windows import forward, read_places
+from ottla.client.console.views.record_views import record_row
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.errors import ClientError
 
@@ -28,8 +27,6 @@ TAILS_MAX = 20
 # A browser shows no more in a second, and no person reads it.
 ROWS_PER_POLL = 100
 POLL_MS = 1_000.0
-DOWNLOAD_RECORDS_MAX = 100_000
-DOWNLOAD_BYTES_MAX = 1024 * 1024 * 1024
 
 
 def event(name: str, document: Document) -> bytes:
@@ -39,9 +36,10 @@ def event(name: str, document: Document) -> bytes:
 
 
 class Tails:
-    """The live tails of one console: each holds a consumer, so their number is limited.
+    """The live pages and downloads of one console: each holds a consumer or so, so their number is
+    limited.
 
-    ``is_ending`` says whether the web server is about to stop; tails end then."""
+    ``is_ending`` says whether the web server is about to stop; live pages end then."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -51,7 +49,7 @@ class Tails:
     async def place(self) -> AsyncIterator[None]:
         """Hold one of the places. Raises Refused if all are taken."""
         if self._open >= TAILS_MAX:
-            raise Refused(TOO_MANY, f"{TAILS_MAX} live tails are open: close one")
+            raise Refused(TOO_MANY, f"{TAILS_MAX} live pages and downloads are open: close one")
         self._open += 1
         try:
             yield
@@ -111,35 +109,3 @@ async def passing(
     async for records in runs:
         for record in filter(wanted.passes, records):
             yield record
-
-
-async def download_lines(
-    connection: ConsoleConnection, question: Question
-) -> AsyncGenerator[bytes, None]:
-    """The records of a topic as lines of JSON: from the beginning, an offset or a time on."""
-    topic = question.path["topic"]
-    wanted = read_filter(question)
-    limit = question.number("limit", DOWNLOAD_RECORDS_MAX, 1, DOWNLOAD_RECORDS_MAX)
-    admin = await connection.admin()
-    limits, _unread, _count = await limits_of(admin, topic, question.text("partition"))
-    starts = read_places("at", question.text("at"))
-    if not starts and question.text("from") == "offset":
-        starts = dict.fromkeys(limits, question.number("offset", 0))
-    elif not starts and question.text("from") == "time":
-        wall_ms = connection.environment.clock.wall_ms()
-        starts = await starts_at_time(admin, topic, limits, question.needed("time"), wall_ms)
-    windows = forward(limits, starts)
-    # The first piece comes when all parameters have been understood.
-    yield b""
-    count = size_bytes = 0
-    batches = records_of(connection, topic, windows, committed=question.flag("committed"))
-    async with aclosing(batches) as found:
-        async for _partition, records in found:
-            for record in filter(wanted.passes, records):
-                line = json.dumps(download_row(record), ensure_ascii=False)
-                content = line.encode("utf-8", "replace") + b"\n"
-                yield content
-                count += 1
-                size_bytes += len(content)
-                if count >= limit or size_bytes >= DOWNLOAD_BYTES_MAX:
-                    return

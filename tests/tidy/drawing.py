@@ -95,8 +95,7 @@ client.console.views: client client.administration client.cluster client.fetchin
     client.records protocol.records wire
 client.console: client client.administration client.cluster client.console.views client.fetching
     client.group client.process client.records client.settings protocol.records wire
-client.cli: client client.backup client.console client.fetching client.mirror client.process
-    client.settings wire
+client.cli: client client.backup client.fetching client.mirror client.process client.settings wire
 client.cli.cluster: client client.administration client.cli client.cluster client.fetching
     client.settings wire
 client.cli.groups: client client.classic client.cli client.cluster client.fetching client.group
@@ -106,6 +105,7 @@ client.cli.transactions: client client.administration client.cli client.fetching
     client.settings wire
 client.cli.records: client client.administration client.cli client.cli.cluster client.fetching
     client.group client.records client.settings wire
+client.cli.web: client.cli client.cli.records client.console client.process wire
 client.spark.jobs: client.administration client.cli client.cli.parsers client.cluster
     client.settings client.spark client.sync wire
 broker:

@@ -248,7 +248,7 @@ LOADERS = {
     "ottla.broker.testing.cluster",
     "ottla.broker.testing.connecting",
     "ottla.client.admin",
-    "ottla.client.cli.console",
+    "ottla.client.cli.web.command",
     "ottla.client.fetching.completed_fetch",
     "ottla.client.settings.sasl",
     "ottla.coordinator.configs.broker_configs",

@@ -41,6 +41,12 @@ def parser() -> Parser:
         "addresses; may be given several times",
     )
     made.add_argument(
+        "--schema-registry",
+        metavar="URL",
+        help="show keys and values in the Confluent wire format as JSON, by the schemas of this "
+        "registry, as 'ottla consume --schema-registry' does",
+    )
+    made.add_argument(
         "--allow-changes",
         action="store_true",
         help="let visitors create topics, change settings, send records and move the positions "

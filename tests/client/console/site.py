@@ -16,6 +16,8 @@ from ottla.client.process.environment import real_environment
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from ottla.client.console.record_runs import Decode
+
 BASE = "http://127.0.0.1:8080"
 
 
@@ -26,10 +28,12 @@ async def console_of(
     *,
     allow_changes: bool = False,
     must_log_in: bool = False,
+    decode: Decode | None = None,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A browser of a console of that cluster."""
     visits = Visits(
-        ClusterAccess(bootstrap, properties or {}, real_environment()), must_log_in=must_log_in
+        ClusterAccess(bootstrap, properties or {}, real_environment(), decode),
+        must_log_in=must_log_in,
     )
     console = Console(visits, ConsoleOptions(bootstrap, allow_changes, version="1.2.3"))
     transport = httpx.ASGITransport(console.application)

@@ -14,8 +14,8 @@ import pytest
 
 import ottla
 from ottla.__main__ import main
-from ottla.client.cli.console_server import listen
 from ottla.client.cli.run import CommandError
+from ottla.client.cli.web.server import listen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -150,7 +150,7 @@ def test_a_console_without_its_packages_says_what_to_install(
 ) -> None:
     """They are an extra: most users of the command do not need them."""
     for name in list(sys.modules):
-        if name.startswith("ottla.client.cli.console_server"):
+        if name.startswith("ottla.client.cli.web.server"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
 

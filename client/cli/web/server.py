@@ -15,6 +15,7 @@ import uvicorn
 from ottla import __version__
 from ottla.client.cli.connection import given
 from ottla.client.cli.run import CommandError
+from ottla.client.cli.web.registry import RegistryDecoder
 from ottla.client.console.app import Console, ConsoleOptions
 from ottla.client.console.connections import ClusterAccess
 from ottla.client.console.visits import Visits
@@ -32,8 +33,12 @@ SWEEP_MS = 60_000.0
 
 async def perform(arguments: argparse.Namespace) -> int:
     """Serve until a signal; with ``--attached``, also until standard input ends."""
+    environment = real_environment()
+    decode = None
+    if arguments.schema_registry is not None:
+        decode = RegistryDecoder(arguments.schema_registry, environment.clock).decode
     visits = Visits(
-        ClusterAccess(arguments.bootstrap, given(), real_environment()),
+        ClusterAccess(arguments.bootstrap, given(), environment, decode),
         must_log_in=arguments.login,
     )
     options = ConsoleOptions(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def _server() -> Perform:
     """Needs packages that are not installed with Ottla."""
-    from ottla.client.cli.console_server import perform
+    from ottla.client.cli.web.server import perform
 
     return perform
 
