@@ -31,6 +31,8 @@ _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)|\\$", re.DOTALL)
 class Parser(argparse.ArgumentParser):
     """Reports errors in one sentence, instead of repeating the whole usage."""
 
+    _is_intermixed = False
+
     def error(self, message: str) -> NoReturn:
         _, found, others = message.partition("unrecognized arguments: ")
         if found and others.startswith("-"):
@@ -55,13 +57,22 @@ class Parser(argparse.ArgumentParser):
         text = f"there is no {kind} {word!r}{suggestion(word, known)}; there are {', '.join(known)}"
         raise argparse.ArgumentError(None if kind == "verb" else action, text)
 
-    def parse_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: None = None
-    ) -> argparse.Namespace:
-        """Parse as argparse does, but options may also stand between positional arguments."""
-        if any(isinstance(action, argparse._SubParsersAction) for action in self._actions):
-            return super().parse_args(args, namespace)
-        return self.parse_intermixed_args(args, namespace)
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse as argparse does, but options may also stand between positional arguments, also in
+        a verb's own parser, which argparse calls by this method."""
+        if self._is_intermixed or self._has_verbs():
+            return super().parse_known_args(args, namespace)
+        # The method for intermixed arguments calls this one for each of its passes.
+        self._is_intermixed = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_intermixed = False
+
+    def _has_verbs(self) -> bool:
+        return any(isinstance(action, argparse._SubParsersAction) for action in self._actions)
 
 
 def one_line_parser(verb: str, description: str, example: str) -> Parser:

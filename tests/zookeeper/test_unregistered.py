@@ -23,7 +23,7 @@ RECORDS = "/ottla/deleted_topics"
 async def test_a_dead_broker_is_drained_and_then_there_is_nothing_to_forget(
     tmp_path: Path,
 ) -> None:
-    """Both commands succeed, as the pages say."""
+    """A status of 0 would hide a mistyped id."""
     async with ensemble(tmp_path) as site:
         await site.start(1, 2, 3)
         address = str(site.brokers[1].address)
@@ -38,8 +38,11 @@ async def test_a_dead_broker_is_drained_and_then_there_is_nothing_to_forget(
 
         assert (moved.status, moved.errors) == (0, "")
         assert b"broker 2 has none any more" in moved.output
-        text = b"the cluster keeps nothing for broker 2: nothing to do\n"
-        assert forgotten == (0, text, "")
+        assert (forgotten.status, forgotten.output) == (1, b"")
+        assert forgotten.errors == (
+            "ottla: the cluster knows no broker 2 and keeps nothing for it, so there is nothing to "
+            "do; it has 1, 3\n"
+        )
         assert unknown.errors == "ottla: the cluster has no broker 2; it has 1, 3\n"
 
 

@@ -175,13 +175,18 @@ def size(number: int) -> str:
 
 async def unregister(admin: Admin, arguments: argparse.Namespace) -> int:
     """Make the cluster forget a broker that will not come back."""
-    text = f"the cluster keeps nothing more for broker {arguments.broker}"
     try:
         await admin.brokers.unregister(arguments.broker)
     except RequestRefused as error:
         if error.code != ErrorCode.BROKER_ID_NOT_REGISTERED:
             raise
-        text = f"the cluster keeps nothing for broker {arguments.broker}: nothing to do"
+        cluster = await admin.describe_cluster()
+        known = ", ".join(str(one.node_id) for one in cluster.brokers)
+        raise CommandError(
+            f"the cluster knows no broker {arguments.broker} and keeps nothing for it, so there is "
+            f"nothing to do; it has {known}"
+        ) from error
+    text = f"the cluster keeps nothing more for broker {arguments.broker}"
     if arguments.format == "json":
         write(json_document({"unregistered": arguments.broker}))
     else:

@@ -98,6 +98,20 @@ def test_log_levels_are_changed_while_a_broker_runs(brokers: str, ottla: Ottla) 
     assert json.loads(back.output) == {"ottla.log": before["ottla.log"]}
 
 
+def test_options_may_stand_between_arguments(brokers: str, ottla: Ottla) -> None:
+    """In any order: a person adds -b where the cursor is."""
+    for words in (
+        ("log-level", "1", "-b", brokers, "ottla.log"),
+        ("log-level", "-b", brokers, "1", "ottla.log"),
+        ("-b", brokers, "log-level", "1", "ottla.log"),
+        ("log-level", "1", "ottla.log", "-b", brokers),
+    ):
+        found = ottla("broker", *words, "--json")
+
+        assert (found.status, found.errors) == (0, ""), words
+        assert list(json.loads(found.output)) == ["ottla.log"]
+
+
 @pytest.mark.parametrize(
     ("words", "status", "part"),
     [
