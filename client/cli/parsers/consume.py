@@ -105,7 +105,8 @@ def _add_writing_options(made: Parser) -> None:
         "--schema-registry",
         metavar="URL",
         help="write keys and values in the Confluent wire format as JSON, by the schemas of this "
-        "registry: Avro (needs the package fastavro) and JSON Schema",
+        "registry: Avro (needs the package fastavro), Protobuf (the package protobuf) and JSON "
+        "Schema",
     )
     made.add_argument(
         "-f",

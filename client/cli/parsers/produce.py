@@ -8,6 +8,7 @@ from ottla.client.cli.arguments import (
     checked,
     delimiter,
     header,
+    natural,
     one_line_parser,
     partition_number,
     positive,
@@ -118,16 +119,40 @@ def _add_record_options(made: Parser) -> None:
         "--schema-registry",
         metavar="URL",
         help="send values, which are JSON, in the Confluent wire format, by the newest schema of "
-        "--subject in this registry: Avro (needs the package fastavro) and JSON Schema",
+        "--subject in this registry: Avro (needs the package fastavro), Protobuf (the package "
+        "protobuf) and JSON Schema",
     )
-    made.add_argument(
-        "--subject", metavar="SUBJECT", help="the subject of the schema (default TOPIC-value)"
-    )
+    _add_schema_options(made)
     made.add_argument(
         "-Z",
         "--tombstones",
         action="store_true",
         help="an empty value is a null, which deletes its key from a compacted topic",
+    )
+
+
+def _add_schema_options(made: Parser) -> None:
+    values = made.add_mutually_exclusive_group()
+    values.add_argument(
+        "--subject", metavar="SUBJECT", help="the subject of the schema (default TOPIC-value)"
+    )
+    values.add_argument(
+        "--schema", metavar="ID", type=checked(natural), help="this schema instead of a newest one"
+    )
+    made.add_argument(
+        "--message",
+        metavar="NAME",
+        help="the Protobuf message of the schema to send (default: its first)",
+    )
+    keys = made.add_mutually_exclusive_group()
+    keys.add_argument(
+        "--key-subject",
+        metavar="SUBJECT",
+        help="send keys, which are JSON, by the newest schema of this subject, such as TOPIC-key "
+        "(default: keys as they are)",
+    )
+    keys.add_argument(
+        "--key-schema", metavar="ID", type=checked(natural), help="send keys by this schema"
     )
 
 

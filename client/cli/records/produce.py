@@ -13,7 +13,7 @@ from ottla.client.cli.progress import ProgressLine
 from ottla.client.cli.records.feed import Feed
 from ottla.client.cli.records.line_format import line_format
 from ottla.client.cli.records.parsed_records import Outgoing, from_json, from_line
-from ottla.client.cli.records.schemas import encoded, registry_of
+from ottla.client.cli.records.schemas import encoded, schemas_of
 from ottla.client.cli.run import FAILED, CommandError, UsageError, run, sentence
 from ottla.client.cli.settings import ACKS, producer_config
 from ottla.client.producer import Producer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from ottla.client.cli.records.schemas import WrittenSchema
+    from ottla.client.cli.records.schemas import SchemaChoice
 
 STANDARD_INPUT = 0
 
@@ -39,12 +39,9 @@ async def perform(arguments: argparse.Namespace) -> int:
         raise UsageError("--same-partitions needs --from-json: only there a record names one")
     config = producer_config(ACKS[arguments.acks], arguments.compression, arguments.timeout)
     topic, parse = arguments.topic, _parser_for(arguments)
-    registry = registry_of(arguments)
-    if registry is None and arguments.subject is not None:
-        raise UsageError("--subject is for --schema-registry")
-    if registry is not None:
-        schema = await registry.newest(arguments.subject or f"{topic}-value")
-        parse = with_schema(schema, parse)
+    schemas = await schemas_of(arguments)
+    if schemas is not None:
+        parse = with_schemas(schemas, parse)
     try:
         async with Producer(arguments.bootstrap, config) as producer:
             await producer.partition_count(topic)
@@ -152,14 +149,16 @@ def inputs(files: Sequence[str]) -> Iterator[int]:
                 yield file.fileno()
 
 
-def with_schema(
-    schema: WrittenSchema, parse: Callable[[bytes], Outgoing] | None
+def with_schemas(
+    schemas: SchemaChoice, parse: Callable[[bytes], Outgoing] | None
 ) -> Callable[[bytes], Outgoing]:
-    """The function that parses a line, and puts its value into the wire format of a schema."""
+    """The function that parses a line, and puts key and value into the wire format."""
 
     def parse_and_encode(line: bytes) -> Outgoing:
         record = Outgoing(None, line) if parse is None else parse(line)
-        return record._replace(value=encoded(schema, record.value))
+        if schemas.key is not None:
+            record = record._replace(key=encoded(schemas.key, record.key, "key"))
+        return record._replace(value=encoded(schemas.value, record.value))
 
     return parse_and_encode
 

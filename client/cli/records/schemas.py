@@ -1,7 +1,8 @@
 """Values in the Confluent wire format: a zero byte, the id of a schema in a registry, the data.
 
 ``consume`` turns them into JSON and ``produce`` makes them from JSON. Avro needs the package
-fastavro; values of JSON Schema are JSON already; Protobuf is refused. A schema is asked for once.
+fastavro, Protobuf the package protobuf; values of JSON Schema are JSON already. A schema is asked
+for once, with those that it refers to.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from ottla.client.cli.records.protobuf_schemas import FIRST, ProtobufSchema
 from ottla.client.cli.run import CommandError, UsageError
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ottla.client.fetching.batches import ConsumerRecord
 
@@ -30,15 +32,22 @@ if TYPE_CHECKING:
 MAGIC = 0
 HEADER_BYTES = 5
 TIMEOUT_S = 10
-AVRO, JSON_SCHEMA = "AVRO", "JSON"
+AVRO, JSON_SCHEMA, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+# A registry answers with a FileDescriptorProto instead of its text.
+SERIALIZED = "?format=serialized"
+REFERENCES_MAX = 200
 
 
 class WrittenSchema(NamedTuple):
-    """A schema of the registry. ``parsed`` is what fastavro makes of an Avro schema."""
+    """A schema of the registry.
+
+    ``parsed`` is what fastavro makes of an Avro schema, or a ``ProtobufSchema``; ``message`` is the
+    place of the message that is written with it."""
 
     schema_id: int
     kind: str
     parsed: Any
+    message: tuple[int, ...] = FIRST
 
 
 class SchemaRegistry:
@@ -64,14 +73,47 @@ class SchemaRegistry:
         """The schema of that id. Raises CommandError."""
         found = self._by_id.get(schema_id)
         if found is None:
-            document = await self._ask(f"/schemas/ids/{schema_id}")
-            found = self._by_id[schema_id] = _schema(schema_id, document)
+            found = self._by_id[schema_id] = await self._schema(
+                f"/schemas/ids/{schema_id}", schema_id
+            )
         return found
 
     async def newest(self, subject: str) -> WrittenSchema:
         """The newest schema of a subject. Raises CommandError."""
-        document = await self._ask(f"/subjects/{quote(subject, safe='')}/versions/latest")
-        return _schema(int(document["id"]), document)
+        return await self._schema(f"/subjects/{quote(subject, safe='')}/versions/latest")
+
+    async def _schema(self, path: str, schema_id: int | None = None) -> WrittenSchema:
+        document = await self._ask(path)
+        kind = document.get("schemaType", AVRO)
+        if schema_id is None:
+            schema_id = int(document["id"])
+        if kind == JSON_SCHEMA:
+            return WrittenSchema(schema_id, kind, None)
+        if kind == PROTOBUF:
+            document = await self._ask(path + SERIALIZED)
+        elif kind != AVRO:
+            raise CommandError(
+                f"schema {schema_id} is of the kind {kind}; AVRO, JSON and PROTOBUF can be read"
+            )
+        references: dict[str, str] = {}
+        await self._refer(document, SERIALIZED if kind == PROTOBUF else "", references)
+        make = _protobuf_schema if kind == PROTOBUF else _avro_schema
+        return WrittenSchema(schema_id, kind, make(schema_id, document["schema"], references))
+
+    async def _refer(self, document: dict[str, Any], form: str, references: dict[str, str]) -> None:
+        """Add the schemas that a schema refers to, each after those that it refers to itself."""
+        for one in document.get("references") or ():
+            name = str(one["name"])
+            if name in references:
+                continue
+            if len(references) >= REFERENCES_MAX:
+                raise CommandError(f"a schema refers to more than {REFERENCES_MAX} others")
+            subject, version = quote(str(one["subject"]), safe=""), int(one["version"])
+            references[name] = ""
+            found = await self._ask(f"/subjects/{subject}/versions/{version}{form}")
+            await self._refer(found, form, references)
+            del references[name]
+            references[name] = found["schema"]
 
     async def _ask(self, path: str) -> dict[str, Any]:
         request = urllib.request.Request(self._base + path, headers=self._headers)
@@ -96,22 +138,28 @@ def _fetch(request: urllib.request.Request) -> dict[str, Any]:
     return document
 
 
-def _schema(schema_id: int, document: dict[str, Any]) -> WrittenSchema:
-    """Raises CommandError for a kind that cannot be read here."""
-    kind = document.get("schemaType", AVRO)
-    if kind == JSON_SCHEMA:
-        return WrittenSchema(schema_id, kind, None)
-    if kind != AVRO:
-        raise CommandError(f"schema {schema_id} is of the kind {kind}; AVRO and JSON can be read")
-    if document.get("references"):
-        raise CommandError(f"schema {schema_id} refers to other schemas, which are not resolved")
+def _avro_schema(schema_id: int, schema: str, references: Mapping[str, str]) -> Any:
+    """What fastavro makes of it. Raises CommandError."""
+    avro, named = _avro(), dict[str, Any]()
     try:
-        parsed = _avro().parse_schema(json.loads(document["schema"]))
-    except CommandError:
-        raise
+        for text in references.values():
+            avro.parse_schema(json.loads(text), named_schemas=named)
+        return avro.parse_schema(json.loads(schema), named_schemas=named)
     except Exception as error:
         raise CommandError(f"schema {schema_id} is no Avro schema: {error}") from None
-    return WrittenSchema(schema_id, kind, parsed)
+
+
+def _protobuf_schema(schema_id: int, schema: str, references: Mapping[str, str]) -> ProtobufSchema:
+    """Raises CommandError."""
+    try:
+        files = {name: base64.b64decode(one, validate=True) for name, one in references.items()}
+        main = base64.b64decode(schema, validate=True)
+    except ValueError:
+        raise CommandError(
+            f"the schema registry gives schema {schema_id} as text only; Protobuf needs one that "
+            f"knows {SERIALIZED[1:]}"
+        ) from None
+    return ProtobufSchema(main, files)
 
 
 def _avro() -> Any:
@@ -125,6 +173,45 @@ def registry_of(arguments: argparse.Namespace) -> SchemaRegistry | None:
     """The registry of ``--schema-registry``; None without one. Raises UsageError."""
     url: str | None = arguments.schema_registry
     return None if url is None else SchemaRegistry(url)
+
+
+class SchemaChoice(NamedTuple):
+    """The schemas of values and of keys to write; None leaves keys as they are."""
+
+    value: WrittenSchema
+    key: WrittenSchema | None
+
+
+async def schemas_of(arguments: argparse.Namespace) -> SchemaChoice | None:
+    """The schemas that ``produce`` writes with; None without a registry. Raises UsageError and
+    CommandError."""
+    registry = registry_of(arguments)
+    options = {
+        "--subject": arguments.subject,
+        "--schema": arguments.schema,
+        "--message": arguments.message,
+        "--key-subject": arguments.key_subject,
+        "--key-schema": arguments.key_schema,
+    }
+    given = [name for name, value in options.items() if value is not None]
+    if registry is None:
+        if given:
+            raise UsageError(f"{given[0]} is for --schema-registry")
+        return None
+    if arguments.schema is not None:
+        value = await registry.by_id(arguments.schema)
+    else:
+        value = await registry.newest(arguments.subject or f"{arguments.topic}-value")
+    if value.kind == PROTOBUF:
+        value = value._replace(message=value.parsed.place_of(arguments.message))
+    elif arguments.message is not None:
+        raise UsageError(f"--message is for Protobuf, and schema {value.schema_id} is {value.kind}")
+    key = None
+    if arguments.key_schema is not None:
+        key = await registry.by_id(arguments.key_schema)
+    elif arguments.key_subject is not None:
+        key = await registry.newest(arguments.key_subject)
+    return SchemaChoice(value, key)
 
 
 async def decoded(registry: SchemaRegistry, records: Sequence[Record]) -> list[Record]:
@@ -147,6 +234,8 @@ async def _as_json(registry: SchemaRegistry, record: Record, data: bytes | None)
     if schema.kind == JSON_SCHEMA:
         return content
     try:
+        if schema.kind == PROTOBUF:
+            return bytes(schema.parsed.to_json(content))
         value = _avro().schemaless_reader(io.BytesIO(content), schema.parsed, None)
     except Exception as error:
         place = f"{record.topic}-{record.partition}@{record.offset}"
@@ -161,24 +250,26 @@ def _plain(value: object) -> str:
     return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
 
 
-def encoded(schema: WrittenSchema, value: bytes | None) -> bytes | None:
-    """A value that is given as JSON, in the wire format; null stays null. Raises CommandError."""
+def encoded(schema: WrittenSchema, value: bytes | None, what: str = "value") -> bytes | None:
+    """JSON in the wire format, as a key or a value; null stays null. Raises CommandError."""
     if value is None:
         return None
     try:
         document = json.loads(value)
     except (ValueError, RecursionError):
-        raise CommandError("its value is no JSON, which a schema needs") from None
+        raise CommandError(f"its {what} is no JSON, which a schema needs") from None
     content = value
-    if schema.kind == AVRO:
-        stream = io.BytesIO()
-        try:
+    try:
+        if schema.kind == PROTOBUF:
+            content = schema.parsed.from_json(value, schema.message)
+        elif schema.kind == AVRO:
+            stream = io.BytesIO()
             _avro().schemaless_writer(stream, schema.parsed, document, strict_allow_default=True)
-        except CommandError:
-            raise
-        except Exception as error:
-            raise CommandError(
-                f"its value does not fit schema {schema.schema_id}: {error!r}"
-            ) from None
-        content = stream.getvalue()
+            content = stream.getvalue()
+    except CommandError:
+        raise
+    except Exception as error:
+        raise CommandError(
+            f"its {what} does not fit schema {schema.schema_id}: {error!r}"
+        ) from None
     return bytes([MAGIC]) + schema.schema_id.to_bytes(4) + content

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.client.cli.records.protobuf_schemas import read_indexes, write_indexes
 from tests.client.cli.command import is_one_sentence
+from tests.client.cli.records.protobuf_files import NOTE_FILE, ORDER_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,11 +27,39 @@ ORDER = {
     ],
 }
 AVRO = json.dumps(ORDER)
+CUSTOMER = json.dumps(
+    {"type": "record", "name": "Customer", "fields": [{"name": "order", "type": "Order"}]}
+)
+TO_NOTE = [{"name": "note.proto", "subject": "shop/note", "version": 2}]
+TO_ORDER = [{"name": "Order", "subject": "avro-value", "version": 1}]
 # By path; what the registry of Confluent answers.
 ANSWERS: dict[str, dict[str, object]] = {
     "/schemas/ids/7": {"schema": AVRO},
     "/schemas/ids/8": {"schema": "{}", "schemaType": "JSON"},
     "/schemas/ids/9": {"schema": "message A {}", "schemaType": "PROTOBUF"},
+    "/schemas/ids/9?format=serialized": {"schema": "message A {}", "schemaType": "PROTOBUF"},
+    "/schemas/ids/10": {"schema": "...", "schemaType": "PROTOBUF", "references": TO_NOTE},
+    "/schemas/ids/10?format=serialized": {
+        "schema": ORDER_FILE,
+        "schemaType": "PROTOBUF",
+        "references": TO_NOTE,
+    },
+    "/subjects/shop%2Fnote/versions/2?format=serialized": {"id": 4, "schema": NOTE_FILE},
+    "/schemas/ids/11": {"schema": CUSTOMER, "references": TO_ORDER},
+    "/subjects/avro-value/versions/1": {"id": 7, "schema": AVRO},
+    "/schemas/ids/12": {"schema": "<x/>", "schemaType": "XML"},
+    "/subjects/protobuf-value/versions/latest": {
+        "id": 10,
+        "schema": "...",
+        "schemaType": "PROTOBUF",
+        "references": TO_NOTE,
+    },
+    "/subjects/protobuf-value/versions/latest?format=serialized": {
+        "id": 10,
+        "schema": ORDER_FILE,
+        "schemaType": "PROTOBUF",
+        "references": TO_NOTE,
+    },
     "/subjects/avro-value/versions/latest": {"id": 7, "schema": AVRO},
     "/subjects/own/versions/latest": {"id": 8, "schema": "{}", "schemaType": "JSON"},
 }
@@ -110,22 +140,109 @@ def test_json_schema_and_a_login(broker: str, ottla: Ottla, registry: Registry) 
     assert {login for _, login in registry.asked} == {"Basic dXNlcjpwQHNz"}
 
 
+def test_protobuf_messages_go_out_and_come_back_as_json(
+    broker: str, ottla: Ottla, registry: Registry
+) -> None:
+    """Of each message of a file, also one within another, with types of a file that it imports."""
+    ottla("topics", "create", "protobuf", "-p", "1", "-b", broker)
+    options = ("--schema-registry", registry.url, "-b", broker)
+    order = b'{"order_id":"7","note":{"text":"a"},"at":"2026-01-02T03:04:05Z"}'
+    sent = [
+        ottla("produce", "protobuf", *options, stdin=b"{}\n"),
+        ottla("produce", "protobuf", "--message", "Order", *options, stdin=order + b"\n"),
+        ottla(
+            *("produce", "protobuf", "--schema", "10", "--message", "shop.Order.Line", *options),
+            stdin=b'{"n":3}\n',
+        ),
+    ]
+
+    raw = ottla("consume", "protobuf", "-o0", "-e", "-f", "%v{hex}\\n", "-b", broker)
+    back = ottla("consume", "protobuf", "-o0", "-e", *options)
+    some = ottla("consume", "protobuf", "-o0", "-e", "--filter", "value.n == 3", *options)
+
+    assert [(one.status, one.errors) for one in sent] == [(0, "")] * 3
+    first, second, third = raw.output.split()
+    # The first message is a single zero; others have the count of indexes, and these, as zigzags.
+    assert first == b"000000000a" + b"00"
+    assert second.startswith(b"000000000a" + b"0202" + b"0807" + b"12030a0161")
+    assert third == b"000000000a" + b"040200" + b"0803"
+    assert back.output == b"{}\n" + order + b'\n{"n":3}\n'
+    assert some.output == b'{"n":3}\n'
+
+
+def test_keys_and_chosen_schemas(broker: str, ottla: Ottla, registry: Registry) -> None:
+    """A schema that refers to another one is read with it."""
+    ottla("topics", "create", "keyed", "-p", "1", "-b", broker)
+    options = ("--schema-registry", registry.url, "-b", broker)
+
+    ended = ottla(
+        *("produce", "keyed", "-K", "|", "--schema", "11", "--key-subject", "avro-value", *options),
+        stdin=b'{"id":1}|{"order":{"id":2}}\n',
+    )
+    by_id = ottla(
+        *("produce", "keyed", "-K", "|", "--schema", "8", "--key-schema", "7", *options),
+        stdin=b'{"id":3}|{"x":1}\n',
+    )
+    raw = ottla("consume", "keyed", "-o0", "-e", "-f", "%k{hex} %v{hex}\\n", "-b", broker)
+    back = ottla("consume", "keyed", "-o0", "-e", "-K", "|", *options)
+
+    assert (ended.errors, by_id.errors) == ("", "")
+    assert raw.output.splitlines()[0] == b"0000000007" + b"0200" + b" 000000000b" + b"0400"
+    assert back.output == (
+        b'{"id":1,"note":null}|{"order":{"id":2,"note":null}}\n{"id":3,"note":null}|{"x":1}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "data"), [((0,), "00"), ((1,), "0202"), ((0, 0), "040000"), ((2, 100), "0404c801")]
+)
+def test_the_place_of_a_message_is_written_as_others_read_it(
+    path: tuple[int, ...], data: str
+) -> None:
+    """Every producer of the format writes it so."""
+    assert write_indexes(path).hex() == data
+    assert read_indexes(bytes.fromhex(data) + b"rest") == (path, len(data) // 2)
+
+
+@pytest.mark.parametrize("data", ["", "02", "01", "0201", "ffffffffff7f", "8001" + "00" * 64])
+def test_a_place_that_cannot_be_read_is_refused(data: str) -> None:
+    """Cut off, negative, too many or too large."""
+    with pytest.raises(ValueError, match="index"):
+        read_indexes(bytes.fromhex(data))
+
+
 def test_mistakes_are_said_in_one_sentence(broker: str, ottla: Ottla, registry: Registry) -> None:
     """Which record, which schema, and what the registry answered."""
     ottla("topics", "create", "odd", "-p", "1", "-b", broker)
     options = ("--schema-registry", registry.url, "-b", broker)
     framed = b"".join(
-        bytes([0]) + schema.to_bytes(4) + data + b"|" for schema, data in ((9, b"x"), (7, b"\xff"))
+        bytes([0]) + schema.to_bytes(4) + data + b"|"
+        for schema, data in ((9, b"x"), (7, b"\xff"), (12, b"x"), (10, b"\x02\x08"))
     )
     ottla("produce", "odd", "-D", "|", "-b", broker, stdin=framed)
 
     for words, stdin, status, part in (
-        (("consume", "odd", "-o0", "-n1", *options), b"", 1, "of the kind PROTOBUF"),
+        (("consume", "odd", "-o0", "-n1", *options), b"", 1, "gives schema 9 as text"),
+        (("consume", "odd", "-o2", "-n1", *options), b"", 1, "of the kind XML"),
+        (("consume", "odd", "-o3", "-n1", *options), b"", 1, "odd-0@3 does not fit its schema 10"),
         (("consume", "odd", "-o1", "-n1", *options), b"", 1, "odd-0@1 does not fit its schema 7"),
         (("produce", "odd", *options), b"{}\n", 1, "with 404 Not Found"),
         (("produce", "odd", "--subject", "avro-value", *options), b"no\n", 1, "line 1: its value"),
         (("produce", "odd", "--subject", "avro-value", *options), b"{}\n", 1, "does not fit"),
         (("produce", "odd", "--subject", "s", "-b", broker), b"", 2, "--schema-registry"),
+        (("produce", "odd", "--key-schema", "7", "-b", broker), b"", 2, "--key-schema is for"),
+        (
+            ("produce", "odd", "--schema", "7", "--message", "A", *options),
+            b"",
+            2,
+            "--message is for Protobuf",
+        ),
+        (
+            ("produce", "odd", "--schema", "10", "--message", "A", *options),
+            b"",
+            1,
+            "no message 'A', only shop.Other, shop.Order, shop.Order.Line",
+        ),
         (("consume", "odd", "--schema-registry", "here", "-b", broker), b"", 2, "http://"),
     ):
         ended = ottla(*words, stdin=stdin)
