@@ -29,6 +29,7 @@ from ottla.client.console.page_table import PAGES, RECORD_PARAMETERS
 from ottla.client.console.streams import Tails
 from ottla.client.console.views.asked import BadRequest, Question, checked_name
 from ottla.client.console.views.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
+from ottla.client.console.views.results import RESULTS
 from ottla.client.console.visits import COOKIE, MECHANISMS, TypedLogin
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import AuthenticationFailed
@@ -233,7 +234,7 @@ class Console:
 
     async def _openapi(self, request: Request) -> Response:
         rows = [(spec.path, spec.summary, spec.parameters) for spec in PAGES]
-        return self._pages.json(describe(self._options.version, rows))
+        return self._pages.json(describe(self._options.version, rows, RESULTS))
 
     async def _not_found(self, request: Request, error: Exception) -> Response:
         refused = Refused(NOT_FOUND, "there is no such page")

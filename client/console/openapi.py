@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ottla.client.console.views.asked import Document, Parameter
 
@@ -18,8 +18,13 @@ def plain_path(path: str) -> str:
     return _IN_PATH.sub(r"{\1}", path)
 
 
-def describe(version: str, pages: Iterable[tuple[str, str, tuple[Parameter, ...]]]) -> Document:
-    """The description of all pages: path, summary and parameters of each."""
+def describe(
+    version: str,
+    pages: Iterable[tuple[str, str, tuple[Parameter, ...]]],
+    results: Mapping[str, tuple[str, Document]],
+) -> Document:
+    """The description of all pages: path, summary and parameters of each, and the name and schema
+    of what it answers, by its path."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -29,12 +34,14 @@ def describe(version: str, pages: Iterable[tuple[str, str, tuple[Parameter, ...]
             "here stay; others may be added.",
         },
         "paths": {
-            f"/api{plain_path(path)}": {"get": _operation(path, summary, parameters)}
+            f"/api{plain_path(path)}": {
+                "get": _operation(path, summary, parameters, results[path][0])
+            }
             for path, summary, parameters in pages
         },
         "components": {
             "schemas": {
-                "Document": {"type": "object"},
+                **dict(results.values()),
                 "Failure": {
                     "type": "object",
                     "required": ["error"],
@@ -45,7 +52,7 @@ def describe(version: str, pages: Iterable[tuple[str, str, tuple[Parameter, ...]
     }
 
 
-def _operation(path: str, summary: str, parameters: tuple[Parameter, ...]) -> Document:
+def _operation(path: str, summary: str, parameters: tuple[Parameter, ...], result: str) -> Document:
     in_path = [
         {
             "name": name,
@@ -70,7 +77,7 @@ def _operation(path: str, summary: str, parameters: tuple[Parameter, ...]) -> Do
     }
     document = {
         "description": summary,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Document"}}},
+        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{result}"}}},
     }
     return {
         "summary": summary,
