@@ -73,6 +73,18 @@ def network_families(status: NetworkStatus) -> Iterator[Family]:
     )
 
 
+def listener_07_families(status: NetworkStatus) -> Iterator[Family]:
+    """The listener for clients of 0.7, which has processors of its own."""
+    for kind, name, documentation, read in _OF_PROCESSOR:
+        figure = sum(map(read, status.processors))
+        yield Family(kind, f"ottla_listener_07_{name}", documentation, (), [((), figure)])
+    yield counter(
+        "ottla_listener_07_connection_refused_total",
+        "Connections that were refused for the limit of their address.",
+        status.acceptor.refused_count,
+    )
+
+
 def request_families(dispatcher: Dispatcher) -> Iterator[Family]:
     """How many requests of which kind, and how long they took until they were answered."""
     yield Family(

@@ -22,12 +22,13 @@ from ottla.broker.server.http_pages import HttpPages
 from ottla.broker.server.listening import (
     address_of,
     advertised,
+    connection_limits,
     listener_specs,
     network_settings,
     why_not_bound,
 )
 from ottla.broker.server.parts import build_parts, listener_07
-from ottla.broker.server.requests import build_request_parts
+from ottla.broker.server.requests import build_request_parts, limits_follower
 from ottla.broker.server.run_state import RunState
 from ottla.broker.server.shared_parts import build_shared_parts
 from ottla.broker.server.stores import FIRST_BROKER_ID, open_store
@@ -210,6 +211,10 @@ class Broker:
         dispatch = requests.dispatcher.dispatch
         listener = listener_07()(requests.services, dispatch, settings, tasks)
         self.state.listener_07 = listener
+        follower = limits_follower(listener.network, self.config, self.parts.settings)
+        self.metadata.subscribe(follower)
+        # What was changed before this start is in no later news.
+        listener.network.set_limits(connection_limits(self.config, self.parts.settings.sources))
         try:
             listener.open(address_of(wanted))
         except OSError as error:

@@ -10,7 +10,11 @@ from ottla.broker.metrics.cluster import cluster_families
 from ottla.broker.metrics.controller import controller_families
 from ottla.broker.metrics.exposition import counter, gauge
 from ottla.broker.metrics.groups import group_families
-from ottla.broker.metrics.network import network_families, request_families
+from ottla.broker.metrics.network import (
+    listener_07_families,
+    network_families,
+    request_families,
+)
 from ottla.broker.metrics.open_transactions import open_transaction_families
 from ottla.broker.metrics.quotas import quota_families
 from ottla.broker.metrics.replicas import directory_families, replica_families
@@ -119,3 +123,5 @@ class BrokerCollectors:
             yield from network_families(requests.network.diagnostics())
             yield from request_families(requests.dispatcher)
             yield from quota_families(requests.quotas)
+        if self._state.listener_07 is not None:
+            yield from listener_07_families(self._state.listener_07.network.diagnostics())

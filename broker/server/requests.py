@@ -74,12 +74,12 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
     network.handshakes.on_login = parts.audit.authenticated
     network.limit_ips(services.quotas.connection_rate)
     services.quotas.trusts = partial(seems_broker, services)
-    shared.metadata.subscribe(_limits_follower(network, config, parts.settings))
+    shared.metadata.subscribe(limits_follower(network, config, parts.settings))
     shutdown = ControlledShutdown(config, parts.peers, shared.metadata, admin.partitions, clock)
     return RequestParts(dispatcher, network, shutdown, services.quotas, services)
 
 
-def _limits_follower(
+def limits_follower(
     network: NetworkServer, config: BrokerConfig, settings: Settings
 ) -> Callable[[MetadataDelta], None]:
     """Return a metadata subscriber that applies changed limits of connections."""

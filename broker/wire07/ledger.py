@@ -2,8 +2,9 @@
 
 An anchor is stored before a position is told that needs it: at the log's start, where a segment
 begins, and every 64 MiB. So another leader, a restart or retention changes no position: retention
-moves the log's start to the beginning of a segment, and if nothing at all is left of what had been
-read, positions go on beyond all that were told (``beyond_all_told``).
+moves the log's start to the beginning of a segment. Records that an administrator has deleted up to
+the middle of a segment are still in its file, and are counted there. If nothing at all is left of
+what had been read, positions go on beyond all that were told (``beyond_all_told``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from ottla.broker.log.storage.scan import BatchPosition
+from ottla.broker.log.storage.settings import INT64_MAX
+from ottla.broker.log.storage.slices import LogRead, slice_batch, slice_segment
 from ottla.broker.wire07.positions import (
     IN_MEMORY_MAX,
     MEMORY_STEP_BYTES,
@@ -22,18 +26,22 @@ from ottla.broker.wire07.positions import (
 )
 from ottla.broker.wire07.stored import AnchorNode
 from ottla.broker.wire07.walk import Goal, Walk
-from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.broker.log.storage.segment import Segment
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.ids import TopicPartition
-    from ottla.protocol.ports import Offload
+    from ottla.protocol.ports import FileRegion, Offload
 
 # Stored bytes that one walk passes; other requests get their turn in between.
 _REGION_BYTES = 1024 * 1024
+# Of one request. A client of 0.7 waits for half a minute, and what was counted is kept: its next
+# request goes on from there.
+_REGIONS_MAX = 512
 # Where consumers have got to is found at once.
 _RECENT_MAX = 128
 # A znode holds a megabyte.
@@ -70,7 +78,7 @@ class PartitionLedger:
             if offset >= start:
                 return Anchor(offset, position)
             found = None
-            if near is not None:
+            if near is not None and near.offset >= start:
                 found = await self._walk(near, Goal(position=position))
             if found is None or found.position != position:
                 raise KafkaError(
@@ -112,9 +120,18 @@ class PartitionLedger:
         if after is None:
             after = self._recent_from(start, end)
         elif after.offset == start:
+            near, log = self._stored.before_offset(start), self.partition.log
+            segment = log.segments[log.segment_number(start)]
+            if near is None or near.offset < segment.base_offset:
+                # The stored ones go with their files, and this one is in memory alone.
+                await self._store(after)
             return
         last = self._stored.last
-        if after is not None:
+        anchor = await self._count_deleted(start)
+        if anchor is not None:
+            self._anchors.forget_before(start)
+            self._stored.forget_before(start)
+        elif after is not None:
             passed = await self._region_walk(Anchor(start, 0), Goal(offset=after.offset))
             anchor = Anchor(start, after.position - passed.position)
             self._anchors.forget_before(start)
@@ -124,6 +141,32 @@ class PartitionLedger:
             anchor = Anchor(start, 0) if last is None else beyond_all_told(last, start)
             self._anchors, self._stored = Anchors(), Anchors()
         await self._store(anchor)
+
+    async def _count_deleted(self, start: int) -> Anchor | None:
+        """The position of the log's start, by the records before it that are still in files."""
+        log = self.partition.log
+        at = self._stored.before_offset(start)
+        while at is not None and at.offset < start:
+            if at.offset < log.segments[0].base_offset:
+                return None
+            number = log.segment_number(at.offset)
+            region = self._in_file(log.segments[number], at.offset)
+            if region is not None:
+                at = await self._pass(region, at, Goal(offset=start))
+            elif number + 1 < len(log.segments):
+                at = Anchor(min(start, log.segments[number + 1].base_offset), at.position)
+            else:
+                at = Anchor(start, at.position)
+        return at
+
+    def _in_file(self, segment: Segment, offset: int) -> FileRegion | None:
+        try:
+            found = slice_segment(segment, offset, _REGION_BYTES, INT64_MAX)
+            if type(found) is BatchPosition:
+                found = slice_batch(segment, found)
+        except (OSError, CorruptLogError) as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        return found.region if isinstance(found, LogRead) else None
 
     def _recent_from(self, start: int, end: int) -> Anchor | None:
         """Where a consumer has got to, if that is still there."""
@@ -135,8 +178,15 @@ class PartitionLedger:
 
     async def _walk(self, at: Anchor, goal: Goal) -> Anchor:
         """Read on from an anchor to the goal or the end, and keep what was learned."""
-        end = self._end()
+        end, left = self._end(), _REGIONS_MAX
         while at.offset < min(end, goal.offset) and at.position < goal.position:
+            if not left:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"positions of {self.partition.log.partition} have been counted up to offset "
+                    f"{at.offset}; the next request goes on from there",
+                )
+            left -= 1
             at = await self._one_region(at, goal, end)
             self._anchors.add(at, MEMORY_STEP_BYTES)
             self._anchors.thin_out(IN_MEMORY_MAX)
@@ -154,6 +204,10 @@ class PartitionLedger:
         region = found.region
         if region is None:
             return Anchor(end, at.position)
+        return await self._pass(region, at, goal)
+
+    async def _pass(self, region: FileRegion, at: Anchor, goal: Goal) -> Anchor:
+        """Count the records of a region; where that ended."""
         file, start = region.file, region.position
         walk = Walk(
             lambda position, count: file.pread(count, start + position), region.size_bytes, at, goal

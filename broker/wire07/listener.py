@@ -17,6 +17,8 @@ from ottla.broker.wire07.asking import Asking
 from ottla.broker.wire07.partitions import Places07
 from ottla.broker.wire07.producing import Producing07
 from ottla.broker.wire07.reading import Reading07
+from ottla.broker.wire07.stored import forget_deleted
+from ottla.coordinator.store.store import StoreError
 from ottla.protocol.acls import Permission
 from ottla.protocol.errors import ErrorCode, KafkaError, RemoteProtocolError
 from ottla.protocol.frames import KafkaFraming
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.handlers.services import Services
     from ottla.broker.network.settings import NetworkSettings
+    from ottla.coordinator.metadata.delta import MetadataDelta
     from ottla.protocol.acls import AclRule
     from ottla.protocol.ports import Address
     from ottla.protocol.wire07.requests import Request07
@@ -65,6 +68,8 @@ class Listener07:
             ports.net, ports.clock, tasks, self.dispatch, settings, ports.offload
         )
         self.network.limit_ips(services.quotas.connection_rate)
+        self._tasks = tasks
+        services.metadata.subscribe(self.on_metadata)
 
     def open(self, address: Address) -> Address:
         """Listen and serve; the address that was taken. Raises OSError, and KafkaError where access
@@ -75,8 +80,22 @@ class Listener07:
         bound = self.network.bind([spec])[NAME]
         self.network.start()
         self.address = bound
+        # Topics that were deleted while this broker was down.
+        self._tasks.spawn("positions of 0.7", self._forget_deleted())
         logger.warning("clients of Kafka 0.7 are served at %s, without login or encryption", bound)
         return bound
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """Topics may have been deleted, and with them what their positions meant."""
+        if delta.gone_topics and self.address is not None:
+            self._tasks.spawn("positions of 0.7", self._forget_deleted())
+
+    async def _forget_deleted(self) -> None:
+        try:
+            await forget_deleted(self._services.session())
+        except (KafkaError, StoreError) as error:
+            # They take some room until the next topic is deleted.
+            logger.info("positions of deleted topics stay in the store: %s", error)
 
     def _check_rules(self) -> None:
         config, acls = self._services.config, self._services.acls

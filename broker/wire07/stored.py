@@ -10,7 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from ottla.broker.wire07.positions import Anchor
-from ottla.coordinator.store import znode
+from ottla.coordinator.store import paths, znode
 from ottla.coordinator.store.store import BadVersion, NodeExists, NoNode, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ids import Uuid, uuid_to_text
@@ -68,6 +68,40 @@ class AnchorNode:
             ) from error
         except StoreError as error:
             raise _unavailable(error) from error
+
+
+async def forget_deleted(session: MetadataSession) -> int:
+    """Delete the znodes of topics that are no longer there, or were made anew; how many.
+
+    The store decides which those are: another broker may know of a topic that this one has not
+    heard of. Raises StoreError."""
+    count = 0
+    try:
+        names = await session.children(PATH)
+    except NoNode:
+        return 0
+    for name in names:
+        path = f"{PATH}/{name}"
+        try:
+            found = await session.get(path)
+        except NoNode:
+            continue
+        if await _is_deleted(session, name.rpartition("-")[0], found.data):
+            with contextlib.suppress(NoNode, BadVersion):
+                await session.delete(path, found.stat.version)
+                count += 1
+    return count
+
+
+async def _is_deleted(session: MetadataSession, topic: str, data: bytes) -> bool:
+    try:
+        payload = paths.parse_topic((await session.get(paths.topic(topic))).data)
+    except NoNode:
+        return True
+    text = znode.parse(data).get("topic_id")
+    if payload is None or payload.topic_id is None or not text:
+        return False
+    return bool(uuid_to_text(payload.topic_id) != text)
 
 
 def build_anchors(anchors: Iterable[Anchor], topic_id: str) -> bytes:

@@ -168,9 +168,9 @@ broker.handlers.security: broker.authorization broker.engine broker.handlers bro
 broker.handlers.transactions: broker.coordinating broker.engine broker.handlers
     broker.partitions broker.policy coordinator coordinator.metadata coordinator.transaction
     protocol.messages
-broker.wire07: broker.authorization broker.engine broker.handlers broker.network broker.partitions
-    broker.replica coordinator.metadata coordinator.store protocol.message_sets protocol.messages
-    protocol.records protocol.wire07
+broker.wire07: broker.authorization broker.engine broker.handlers broker.log.storage broker.network
+    broker.partitions broker.replica coordinator.metadata coordinator.store protocol.message_sets
+    protocol.messages protocol.records protocol.wire07
 broker.metrics: broker.api broker.coordinating broker.engine broker.following
     broker.log.directories broker.metadata broker.network broker.partitions broker.quotas
     broker.security broker.telemetry coordinator.group coordinator.metadata coordinator.store

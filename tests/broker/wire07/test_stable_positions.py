@@ -88,10 +88,11 @@ async def test_an_offset_of_which_nothing_is_left_is_out_of_range() -> None:
     """The consumer starts anew, and does not take a later message for the one it wanted."""
     disk = MemoryDisk()
     async with site_07(disk=disk) as site, site.connect() as today, site.connect_07() as old:
-        await create(today)
+        await create(today, segment_bytes="250")
         await produced(today, batch(*VALUES[:3]))
         assert await old.offsets("t", LATEST) == (0, [SIZE * 3])
-        await produced(today, batch(*VALUES[3:]))
+        for number in range(3, 60, 3):
+            await produced(today, batch(*VALUES[number : number + 3]))
         await _delete_before(today, 50)
     async with site_07(disk=disk) as site, site.connect_07() as old:
         for number in range(61):
@@ -101,6 +102,41 @@ async def test_an_offset_of_which_nothing_is_left_is_out_of_range() -> None:
         assert await old.consume("t", start) == (VALUES[50:], start + SIZE * 10)
     async with site_07(disk=disk) as site, site.connect_07() as old:
         assert await old.offsets("t", EARLIEST) == (0, [start])
+
+
+async def test_records_deleted_inside_a_segment_change_no_position() -> None:
+    """They are still in the file, so after a restart positions are counted from where it begins."""
+    disk = MemoryDisk()
+    async with site_07(disk=disk) as site, site.connect() as today, site.connect_07() as old:
+        await create(today)
+        await _fill(today)
+        assert await old.consume("t", 0) == (VALUES, SIZE * 60)
+        await _delete_before(today, 31)
+    for start in (31, 47):
+        async with site_07(disk=disk) as site, site.connect() as today, site.connect_07() as old:
+            for number in (59, 48, 47):
+                assert await _first(old, SIZE * number) == VALUES[number]
+            assert (await old.fetch("t", SIZE * (start - 1)))[0] == 1
+            assert await old.offsets("t", EARLIEST) == (0, [SIZE * start])
+            await _delete_before(today, 47)
+
+
+async def test_the_first_request_for_a_long_log_has_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client of 0.7 gives up after half a minute; what was counted is not counted again."""
+    monkeypatch.setattr(ledger, "MEMORY_STEP_BYTES", 1)
+    monkeypatch.setattr(ledger, "_REGION_BYTES", 200)
+    monkeypatch.setattr(ledger, "_REGIONS_MAX", 6)
+    async with site_07() as site, site.connect() as today, site.connect_07() as old:
+        await create(today)
+        await _fill(today)
+        answers = [await old.offsets("t", LATEST)]
+        while answers[-1][0]:
+            answers.append(await old.offsets("t", LATEST))
+        assert answers[:-1] == [(-1, [])] * (len(answers) - 1)
+        assert 2 < len(answers) < 8
+        assert answers[-1] == (0, [SIZE * 60])
 
 
 async def test_where_a_consumer_is_keeps_positions_together() -> None:

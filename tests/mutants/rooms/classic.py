@@ -50,4 +50,28 @@ MUTANTS = (
             "tests/client/classic/registry/test_zookeeper_groups.py",
         ),
     ),
+    Mutant(
+        "deleted-records-are-not-counted",
+        "broker/wire07/ledger.py",
+        "        anchor = await self._count_deleted(start)\n",
+        "        anchor = None\n",
+        "A position that a client of 0.7 was told is never later another message.",
+        ("tests/broker/wire07/test_position_oracle.py",),
+    ),
+    Mutant(
+        "positions-begin-anew",
+        "broker/wire07/positions.py",
+        "    return Anchor(log_start_offset, last.position + TOLD_BYTES_MAX)\n",
+        "    return Anchor(log_start_offset, last.position - last.position)\n",
+        "A position that a client of 0.7 was told is never later another message.",
+        ("tests/broker/wire07/test_position_oracle.py",),
+    ),
+    Mutant(
+        "the-start-is-an-anchor-in-memory",
+        "broker/wire07/ledger.py",
+        "                await self._store(after)\n",
+        "                pass\n",
+        "A position that a client of 0.7 was told is never later another message.",
+        ("tests/broker/wire07/test_position_oracle.py",),
+    ),
 )
