@@ -52,6 +52,21 @@ def allows_anonymous(rules: Iterable[AclRule]) -> bool:
     )
 
 
+def _check_logins(services: Services) -> None:
+    """Without rules every client may do everything, so logins elsewhere would protect nothing."""
+    config = services.config
+    closed = [one.listener for one in config.listeners if one.listener in config.sasl]
+    named = {name.upper() for name in config.allow_insecure_listeners}
+    if closed and NAME not in named:
+        raise KafkaError(
+            ErrorCode.ILLEGAL_SASL_STATE,
+            f"clients of Kafka 0.7 cannot log in, as the listener {closed[0]} asks for, and "
+            "without access rules they may do everything: leave ottla.listener.07 out, set "
+            f"authorizer.class.name, or name {NAME} in ottla.allow.insecure.listeners if its "
+            "network is trusted",
+        )
+
+
 class Listener07:
     """``dispatch``: where the requests of other clients go."""
 
@@ -72,8 +87,8 @@ class Listener07:
         services.metadata.subscribe(self.on_metadata)
 
     def open(self, address: Address) -> Address:
-        """Listen and serve; the address that was taken. Raises OSError, and KafkaError where access
-        rules allow clients without a login nothing."""
+        """Listen and serve; the address that was taken. Raises OSError, and KafkaError where other
+        listeners ask for a login and no rules apply, or rules allow nothing without one."""
         self._check_rules()
         framing = KafkaFraming(self._services.config.socket_request_max_bytes)
         spec = ListenerSpec(NAME, address, framing=framing)
@@ -99,9 +114,11 @@ class Listener07:
 
     def _check_rules(self) -> None:
         config, acls = self._services.config, self._services.acls
+        if acls is None:
+            _check_logins(self._services)
+            return
         if (
-            acls is None
-            or config.allow_everyone_if_no_acl_found
+            config.allow_everyone_if_no_acl_found
             or _ANONYMOUS in super_users_of(config)
             or allows_anonymous(acls.index.rules())
         ):

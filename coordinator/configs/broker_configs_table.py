@@ -371,7 +371,7 @@ offsets.topic.replication.factor | short | 3 | >=1 | read-only | yes
 offsets.topic.segment.bytes | int | 104857600 | >=1 | read-only | yes
     Segment size of the offsets topic.
 ottla.allow.insecure.listeners | list | "" | - | read-only | yes
-    Listeners whose network is trusted: no warning that they are open to other machines.
+    Listeners on trusted networks: no warning that they are open. KAFKA07 is ottla.listener.07.
 ottla.audit.log | string | null | - | read-only | yes
     File that the lines of the audit log are appended to; without it they go to the log.
 ottla.audit.topic | bool | false | - | read-only | yes

@@ -32,6 +32,7 @@ from tests.protocol.wire07.client_07 import (
     produce_part,
 )
 from tests.support.in_process import running_broker
+from tests.support.sasl_broker import sasl_settings
 
 RULES = {"authorizer.class.name": "ottla.acl"}
 ME = "User:ANONYMOUS"
@@ -51,6 +52,20 @@ async def test_it_is_refused_where_rules_allow_it_nothing() -> None:
     with pytest.raises(CannotStart, match="no access rule allows anything to User:ANONYMOUS"):
         async with site_07(RULES):
             pytest.fail("it has started")
+
+
+async def test_it_is_refused_beside_logins_that_no_rules_back() -> None:
+    """Passwords would protect nothing: the sentence names what to set."""
+    with pytest.raises(CannotStart, match=r"name KAFKA07 in ottla\.allow\.insecure\.listeners"):
+        async with site_07(sasl_settings()):
+            pytest.fail("it has started")
+
+
+async def test_a_setting_opens_it_beside_logins() -> None:
+    """Where its network is trusted."""
+    named = sasl_settings(ottla_allow_insecure_listeners="kafka07")
+    async with site_07(named) as site, site.connect_07() as old:
+        assert await old.offsets("none", LATEST) == (0, [0])
 
 
 @pytest.mark.parametrize(
