@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.authorization.index import UNREADABLE, AclIndex
+from ottla.broker.authorization.index import UNREADABLE, AclIndex, UnreadableRules
 from ottla.broker.engine.concurrently import pipelined
 from ottla.coordinator.store import acls
 from ottla.coordinator.store.announcements import (
@@ -22,7 +22,15 @@ from ottla.coordinator.store.announcements import (
     write_announced,
 )
 from ottla.coordinator.store.store import Create, Delete, NoNode, Replace, StoreError
-from ottla.protocol.acls import AclPattern, AclResourceType, AclRule, PatternType, parse_word
+from ottla.protocol.acls import (
+    AclPattern,
+    AclResourceType,
+    AclRule,
+    PatternType,
+    Permission,
+    is_readable_host,
+    parse_word,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -40,6 +48,9 @@ logger = logging.getLogger("ottla.authorization")
 Edit = Callable[[tuple[AclRule, ...]], tuple[AclRule, ...]]
 """From the rules of a pattern to those that it is to have. May be called several times."""
 
+# Further rules with such hosts are alike.
+WARNINGS_MAX = 20
+TEXT_MAX = 256
 _ATTEMPTS = 12
 _RETRY_MS = 50
 _STORED = (PatternType.LITERAL, PatternType.PREFIXED)
@@ -58,6 +69,8 @@ class AclStore:
         )
         # Read and apply under one lock: the older of two overlapping reads must not win.
         self._lock = asyncio.Lock()
+        # Rules that the operator was told of already.
+        self._told: set[AclRule] = set()
 
     @property
     def index(self) -> AclIndex:
@@ -77,6 +90,7 @@ class AclStore:
             # The listing, too: a rule of a client may come after it, and is read after this.
             patterns = [one for kind in _STORED for one in await _patterns(session, kind)]
             found = await pipelined(partial(_read, session), patterns)
+            self._warn(found)
             self._authorizer.take(AclIndex().replaced(dict(zip(patterns, found, strict=True))))
 
     async def begin(self, session: MetadataSession) -> None:
@@ -116,7 +130,32 @@ class AclStore:
                 if rules != self.index.rules_of(pattern)
             }
             if changes:
+                self._warn(changes.values())
                 self._authorizer.take(self.index.replaced(changes))
+
+    def _warn(self, loaded: Iterable[Rules]) -> None:
+        """Tell of rules whose host names no address, once each: they mean something else than their
+        author thinks."""
+        odd = {
+            rule
+            for rules in loaded
+            if not isinstance(rules, UnreadableRules)
+            for rule in rules
+            if not is_readable_host(rule.host)
+        }
+        for rule in sorted(odd - self._told, key=repr)[:WARNINGS_MAX]:
+            denies = rule.permission is Permission.DENY
+            effect = "it denies from every host" if denies else "it allows no client"
+            logger.warning(
+                "the host of the access rule %r for %r on %s %r is no address and no network, and "
+                "names are not resolved: %s. Replace the rule by one with an address.",
+                rule.host[:TEXT_MAX],
+                rule.principal[:TEXT_MAX],
+                rule.pattern.resource_type.name,
+                rule.pattern.name[:TEXT_MAX],
+                effect,
+            )
+        self._told |= odd
 
     # ---- changing ----
 

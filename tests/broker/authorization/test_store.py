@@ -140,6 +140,28 @@ async def test_rules_that_were_there_before_are_loaded() -> None:
         assert node.allows("you", "prefix")
 
 
+async def test_the_operator_is_told_once_of_a_rule_whose_host_is_a_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It denies everyone, or allows no client: neither is what its author meant. Also of one that
+    was there before."""
+    denying = _rule("me")._replace(host="db1.example\n", permission=Permission.DENY)
+    allowing = _rule("you")._replace(host="10.0.0.0/8x")
+    with caplog.at_level(logging.WARNING):
+        async with _nodes(1) as (node,):
+            await node.add(denying, _rule("other"))
+            await node.add(allowing)
+            await node.store.end()
+            await node.store.begin(node.session)
+    told = [record.getMessage() for record in caplog.records]
+
+    assert [text.partition(": it ")[2].partition(".")[0] for text in told] == [
+        "denies from every host",
+        "allows no client",
+    ]
+    assert "'db1.example\\n' for 'User:me' on TOPIC 't'" in told[0]
+
+
 async def test_a_rule_that_another_tool_has_written_and_announced_is_followed() -> None:
     """As ``kafka-acls`` with the address of ZooKeeper does: data first, then the announcement."""
     async with _nodes(1) as (node,):
