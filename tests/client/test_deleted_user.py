@@ -53,3 +53,20 @@ def test_a_new_topic_is_not_waited_for_either(cluster: ottla.Cluster) -> None:
         with pytest.raises(AuthenticationFailed, match="not accepted"):
             producer.send("u", b"2").result()
         assert time.monotonic() - begun_s < SOON_S
+
+
+def test_a_producer_that_waits_for_no_answer_hears_of_it_too(cluster: ottla.Cluster) -> None:
+    """With ``acks=0`` only the end of the connection can tell it; what it had sent into it is lost
+    with that, as such a producer accepts."""
+    with _producer(cluster, acks=0) as producer:
+        producer.send("t", b"1").result()
+        cluster.faults.delete_user("alice")
+        with pytest.raises(AuthenticationFailed, match="not accepted"):
+            _send_on(producer)
+
+
+def _send_on(producer: sync.Producer) -> None:
+    deadline_s = time.monotonic() + SOON_S
+    while time.monotonic() < deadline_s:
+        producer.send("t", b"2").result()
+        time.sleep(0.05)

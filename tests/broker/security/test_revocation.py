@@ -26,7 +26,15 @@ from ottla.protocol.sasl.scram import ScramClient
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 from ottla.protocol.secret import Secret
 from tests.broker.security.test_login import log_in
-from tests.broker.support.requests import TOPIC, batch, create, fetch, produced
+from tests.broker.support.requests import (
+    TOPIC,
+    batch,
+    create,
+    fetch,
+    listed,
+    produce,
+    produced,
+)
 from tests.broker.support.transactional import Producer, committed_values, coordinator_of
 from tests.support.in_process import running_broker
 from tests.support.sasl_broker import sasl_settings
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
 
 # The rule says two seconds; a busy machine gets some more.
 WITHIN_S = 10.0
+LATEST = -1
 TXN = AclResourceType.TRANSACTIONAL_ID
 MECHANISM = SCRAM_MECHANISMS["SCRAM-SHA-256"]
 
@@ -205,6 +214,42 @@ async def test_a_transaction_does_not_outlive_its_user_or_right(is_user: bool) -
         await scene.write(b"of alice")
         # The transaction stays open until its timeout, and nothing of it is delivered.
         assert await committed_values(scene.alice) == []
+
+
+@pytest.mark.parametrize("last", ["unanswered", "malformed", "half"])
+async def test_no_kind_of_request_keeps_the_session_of_a_deleted_user(last: str) -> None:
+    """Tried (SEC-11): a stream of requests that have no answer (acks=0), one that cannot be
+    decoded, and one that is not finished, around the moment at which the user goes."""
+    async with _scene() as scene, _carol(scene) as carol:
+        unanswered = produce(batch(b"of carol"), acks=0)
+        if last == "half":
+            carol.send_bytes(b"\0\0\1\0half")
+        await scene.drop_user()
+        begun = time.monotonic()
+        while any(one.authenticated.user == "carol" for one in _sessions(scene)):
+            assert time.monotonic() - begun < WITHIN_S
+            if last == "unanswered":
+                carol.send(9, unanswered)
+            await asyncio.sleep(0.002)
+        if last == "malformed":
+            carol.send_bytes(b"\0\0\0\2ab")
+        stored = await _end(scene)
+        for _ in range(5):
+            carol.send(9, unanswered)
+        with pytest.raises((EOFError, ConnectionError)):
+            await carol.call(12, fetch(0))
+        await asyncio.sleep(0.05)
+        assert await _end(scene) == stored
+
+
+async def _end(scene: Scene) -> int:
+    """The log end offset."""
+    answer = await listed(scene.alice, LATEST)
+    return int(answer.offset)
+
+
+def _sessions(scene: Scene) -> list[Any]:
+    return list(scene.running.broker.parts.logins._sessions.values())
 
 
 @asynccontextmanager
