@@ -22,6 +22,12 @@ class ConnectionSecurity:
 PLAINTEXT = ConnectionSecurity()
 
 
+def protocol_of(security: ConnectionSecurity) -> str:
+    """Kafka's name of it, such as SASL_SSL."""
+    transport = "PLAINTEXT" if security.tls is None else "SSL"
+    return transport if security.sasl is None else f"SASL_{transport}"
+
+
 def not_plaintext(security: ConnectionSecurity) -> str:
     """What a client without TLS has to set, whose broker uses it; one that logs in still does."""
     is_login = security.sasl is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.classic.broker_partitions import BrokerPartition, sorted_partitions
 from ottla.client.classic.owned import StoreChanges
-from ottla.client.classic.reaching import NoBrokers, registered_brokers
+from ottla.client.classic.reaching import NoBrokers, none_listed, registered_brokers
 from ottla.client.process.tasks import ClientTasks
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import NoNode, SessionState
@@ -42,6 +42,7 @@ class ClusterWatch:
     ) -> None:
         net, self._clock, random = environment
         self.pool = Pool(net, self._clock, random.child("pool"), config)
+        self._security = config.security
         self._open_session = open_session
         self._session: MetadataSession | None = None
         self._changes = StoreChanges(self._load, self._clock, "the list of brokers in ZooKeeper")
@@ -54,9 +55,7 @@ class ClusterWatch:
         """Read the brokers and topics, and follow them. Raises StoreError, NoBrokers."""
         await self._load()
         if not self.brokers:
-            raise NoBrokers(
-                "ZooKeeper lists no broker with a PLAINTEXT listener: give addresses as broker.list"
-            )
+            raise NoBrokers(none_listed(self._security, "broker.list"))
         self._tasks.start(self._changes.follow(), "classic watches")
 
     async def close(self) -> None:
@@ -90,7 +89,7 @@ class ClusterWatch:
                 session = self._session = await self._open_session()
                 session.on_state(self._changes.on_state)
             await session.sync()
-            brokers = await registered_brokers(session, self._changes.on_event)
+            brokers = await registered_brokers(session, self._changes.on_event, self._security)
             topics = {}
             for name in await _children(session, paths.TOPICS, self._changes.on_event):
                 leaders = await self._leaders(session, name)

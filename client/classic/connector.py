@@ -52,7 +52,8 @@ class ConsumerConnector(ClassicClient):
 
     Args:
         properties: Settings by the documents' names, such as ``zookeeper.connect`` and ``group.id``
-            (``zk.connect`` and ``groupid`` in 0.7); see docs/classic.md.
+            (``zk.connect`` and ``groupid`` in 0.7); see docs/classic.md. TLS and logins by the
+            names of today's clients, such as ``security.protocol``.
         open_store: What opens the metadata store; ZooKeeper by default. For tests.
 
     Raises:
@@ -218,7 +219,7 @@ class ConsumerConnector(ClassicClient):
         first = await self._store.connect(config.session_timeout_ms)
         sessions = [first]
         try:
-            bootstrap = config.bootstrap or await bootstrap_from(first)
+            bootstrap = config.bootstrap or await bootstrap_from(first, config.security)
             await self._reach(bootstrap)
         except BaseException:
             await first.close()
@@ -263,11 +264,12 @@ class ConsumerConnector(ClassicClient):
             fetch_bytes_min=config.fetch_bytes_min,
             fetch_wait_ms=config.fetch_wait_ms,
             request_timeout_ms=config.socket_timeout_ms,
+            security=config.security,
         )
         await consumer.start()
         self._consumer = consumer
         if config.offsets_storage == KAFKA or config.is_dual:
-            admin = Admin(bootstrap, client_id=client_id)
+            admin = Admin(bootstrap, client_id=client_id, security=config.security)
             await admin.start()
             self._admin = admin
 

@@ -16,6 +16,7 @@ from ottla.client.classic.reading_settings import (
 )
 from ottla.client.classic.registry.layout import RegistryLayout
 from ottla.protocol.data_classes import dataclass
+from ottla.wire.security import PLAINTEXT, ConnectionSecurity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,6 +106,7 @@ class ClassicConsumerConfig:
     dual_commit: bool | None = None
     excludes_internal: bool = True
     layout: str = "0.8"
+    security: ConnectionSecurity = PLAINTEXT
 
     @classmethod
     def read(cls, properties: Mapping[str, object]) -> Self:

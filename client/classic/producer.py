@@ -65,6 +65,7 @@ class ClassicProducer(ClassicClient):
     Args:
         properties: Settings by the documents' names, such as ``zk.connect`` or ``broker.list``,
             ``producer.type``, ``serializer.class`` and ``partitioner.class``; see docs/classic.md.
+            TLS and logins by the names of today's clients, such as ``security.protocol``.
         open_store: What opens the metadata store; ZooKeeper by default. For tests.
 
     Raises:
@@ -166,6 +167,7 @@ class ClassicProducer(ClassicClient):
             client_id=config.client_id,
             request_timeout_ms=config.timeout_ms,
             connect_timeout_ms=config.connect_timeout_ms,
+            security=config.security,
         )
         routing: Routing
         if config.zookeeper_connect is None:

@@ -23,6 +23,7 @@ from ottla.client.classic.reading_settings import (
 from ottla.client.settings.config import parse_address
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.records.compression import Codec
+from ottla.wire.security import PLAINTEXT, ConnectionSecurity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -134,6 +135,7 @@ class ClassicProducerConfig:
     client_id: str = "ottla-classic"
     session_timeout_ms: int = 6_000
     connection_timeout_ms: int | None = None
+    security: ConnectionSecurity = PLAINTEXT
 
     @classmethod
     def read(cls, properties: Mapping[str, object]) -> Self:

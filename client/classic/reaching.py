@@ -12,19 +12,19 @@ from ottla.coordinator.store.store import NoNode
 from ottla.coordinator.store.zookeeper import ZooKeeperOptions, ZooKeeperStore
 from ottla.wire.clock import RealClock
 from ottla.wire.errors import ClientError
+from ottla.wire.security import PLAINTEXT, protocol_of
 
 if TYPE_CHECKING:
     from ottla.coordinator.store.paths import EndpointPayload
     from ottla.coordinator.store.store import MetadataSession, Store, Watch
+    from ottla.wire.security import ConnectionSecurity
 
 OpenStore = Callable[[str, int | None], Awaitable["Store"]]
 """Opens the metadata store at a connect string; the second argument limits a connection in ms."""
 
-PLAINTEXT = "PLAINTEXT"
-
 
 class NoBrokers(ClientError):
-    """ZooKeeper lists no broker that a client without encryption and login can reach."""
+    """ZooKeeper lists no broker that a client with these settings can reach."""
 
     retriable = True
 
@@ -41,9 +41,13 @@ def new_consumer_id() -> str:
 
 
 async def registered_brokers(
-    session: MetadataSession, watch: Watch | None = None
+    session: MetadataSession,
+    watch: Watch | None = None,
+    security: ConnectionSecurity = PLAINTEXT,
 ) -> dict[int, EndpointPayload]:
-    """The plaintext endpoint of each live broker that has one; ``watch`` fires at changes."""
+    """The first endpoint of each live broker that speaks the client's security protocol.
+
+    ``watch`` fires at changes."""
     try:
         names = await session.children(BROKER_IDS, watch)
     except NoNode:
@@ -56,20 +60,25 @@ async def registered_brokers(
             continue
         if payload is not None:
             for endpoint in payload.endpoints:
-                if endpoint.security_protocol == PLAINTEXT:
+                if endpoint.security_protocol == protocol_of(security):
                     found.setdefault(node_id, endpoint)
     return found
 
 
-async def bootstrap_from(session: MetadataSession) -> str:
+async def bootstrap_from(session: MetadataSession, security: ConnectionSecurity) -> str:
     """The live brokers, as a client takes them. Raises NoBrokers."""
-    brokers = await registered_brokers(session)
+    brokers = await registered_brokers(session, None, security)
     if not brokers:
-        raise NoBrokers(
-            "ZooKeeper lists no broker with a PLAINTEXT listener: give the brokers' addresses as "
-            "bootstrap.servers"
-        )
+        raise NoBrokers(none_listed(security, "bootstrap.servers"))
     return ",".join(
         f"[{one.host}]:{one.port}" if ":" in one.host else f"{one.host}:{one.port}"
         for one in brokers.values()
+    )
+
+
+def none_listed(security: ConnectionSecurity, setting: str) -> str:
+    """What to do where ZooKeeper lists no broker for the client; ``setting`` names addresses."""
+    return (
+        f"ZooKeeper lists no broker with a listener for {protocol_of(security)}: set "
+        f"security.protocol to what a listener speaks, or give the brokers' addresses as {setting}"
     )

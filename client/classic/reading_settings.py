@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.client.settings.security import is_security, security_from
 from ottla.client.settings.spelling import suggestion
 from ottla.protocol.named_tuples import NamedTuple
 
@@ -80,13 +81,16 @@ def keys(
 def read_settings(
     properties: Mapping[str, object], known: Mapping[str, DocumentedKey], needed: Iterable[str] = ()
 ) -> Settings:
-    """The values by field.
+    """The values by field; ``security`` has what the settings of TLS and of logins say.
 
     Raises ValueError for a name that is unknown or missing, and for two names of one setting with
     different values."""
-    found: Settings = {}
+    secure = {name: value for name, value in properties.items() if is_security(name)}
+    found: Settings = {"security": security_from(secure)} if secure else {}
     named: dict[str, str] = {}
     for name, value in properties.items():
+        if name in secure:
+            continue
         key = known.get(name)
         if key is None:
             raise ValueError(f"there is no setting {name!r}{suggestion(name, known)}")

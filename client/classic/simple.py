@@ -19,6 +19,7 @@ from ottla.client.fetching.offsets import CONSUMER_REPLICA_ID, LIST_OFFSETS
 from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.client.process.environment import real_environment
 from ottla.client.settings.config import ConsumerConfig
+from ottla.client.settings.security import security_from
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import TopicPartition
@@ -40,7 +41,7 @@ from ottla.wire.errors import ClientClosed
 from ottla.wire.negotiation import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ottla.wire.connection import Connection
 
@@ -64,6 +65,10 @@ class SimpleConsumer(ClassicClient):
         so_timeout_ms: How long to wait for an answer, in milliseconds (default 30000).
         buffer_size: Taken for compatibility; without effect.
         client_id: The name that the broker sees.
+        security: TLS and login, such as ``{"security.protocol": "SSL"}``; plaintext by default.
+
+    Raises:
+        ValueError: A setting of ``security`` is unknown or invalid.
 
     Example:
         consumer = ottla.classic.SimpleConsumer("127.0.0.1", 9092)
@@ -77,10 +82,15 @@ class SimpleConsumer(ClassicClient):
         so_timeout_ms: int = 30_000,
         buffer_size: int = 65_536,
         client_id: str = "ottla-simple",
+        security: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__()
         self._address = Address(host, port)
-        self._config = ConsumerConfig(client_id=client_id, request_timeout_ms=so_timeout_ms)
+        self._config = ConsumerConfig(
+            client_id=client_id,
+            request_timeout_ms=so_timeout_ms,
+            security=security_from(security or {}),
+        )
         self._environment = real_environment()
         self._connection: Connection | None = None
         self._is_closed = False

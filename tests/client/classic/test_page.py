@@ -43,7 +43,7 @@ async def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
     async with classic_site(tmp_path) as site:
         await site.topic("orders", {0: [1], 1: [1]})
         await site.topic("audit", {0: [1]})
-        produced, consumed, _, fetched = programs(site.brokers.place, site.bootstrap)
+        produced, consumed, _secured, _, fetched = programs(site.brokers.place, site.bootstrap)
         # The program waits for messages for ever.
         limited = consumed.replace('"group.id"', '"consumer.timeout.ms": 2_000, "group.id"')
         for_one = limited.replace('{"orders": 2}', '{"orders": 1}')
