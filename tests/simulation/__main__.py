@@ -4,9 +4,10 @@
 seeds end at the first that fails, with what replays it, unless ``--keep-going``; ``--jobs 2`` runs
 two at a time, ``--each`` reports every one. What they did is summed up at the end, and when
 interrupted. ``--twice`` runs each seed twice and compares the digests. ``--groups`` runs the
-scenario of consumer groups, ``--cluster`` that of several brokers, ``--transactions`` that of
-transactional producers on them, ``--security`` that of the audit log and of delegation tokens,
-``--toy`` the toy broker, to try the simulator itself. Exit status 1 when any seed fails.
+scenario of consumer groups, ``--cluster`` that of several brokers, ``--served`` the same on the
+store of ``--processes``, ``--transactions`` that of transactional producers on them,
+``--security`` that of the audit log and of delegation tokens, ``--toy`` the toy broker, to try the
+simulator itself. Exit status 1 when any seed fails.
 ``--hazard R-01`` puts an old bug back into the cluster and succeeds at the first seed that finds
 it; with ``--sound`` the same seeds run without the bug. ``--point N`` kills the coordinator of a
 transaction at the Nth step of it, ``--old`` is for clients of the first protocol.
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation import lanes, single_broker
 from tests.simulation.cluster import scenario as cluster
+from tests.simulation.cluster import served
 from tests.simulation.cluster.hazards import hunting
 from tests.simulation.groups import story
 from tests.simulation.security import scenario as security
@@ -55,6 +57,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--keep-going", action="store_true", help="after a failure, too")
     parser.add_argument("--groups", action="store_true", help="the scenario of consumer groups")
     parser.add_argument("--cluster", action="store_true", help="the scenario of a cluster")
+    parser.add_argument("--served", action="store_true", help="a cluster on a served store")
     parser.add_argument("--transactions", action="store_true", help="a cluster with transactions")
     parser.add_argument("--security", action="store_true", help="a cluster with logins")
     parser.add_argument("--hazard", metavar="ID", help="a known bug, put back into the cluster")
@@ -107,6 +110,8 @@ def scenario_of(arguments: argparse.Namespace) -> Callable[..., Outcome]:
         return partial(matrix.run, target=arguments.point, second=not arguments.old)
     if arguments.cluster:
         return cluster.run
+    if arguments.served:
+        return served.run
     if arguments.transactions:
         return transactions.run
     if arguments.security:

@@ -37,6 +37,7 @@ class ServedLink:
         self._spawn = spawn
         self._address = address
         self._wanted = wanted
+        self._loop = asyncio.get_running_loop()
         self._events: LinkEvents | None = None
         self._stream: MessageStream | None = None
         self._connection = 0
@@ -53,7 +54,7 @@ class ServedLink:
     def submit(self, request: Request, on_answer: Callable[[Answered], None]) -> None:
         if self._stream is None or not self._is_open:
             loss = Answered(None, ConnectionLoss("there is no connection"))
-            asyncio.get_running_loop().call_soon(on_answer, loss)
+            self._loop.call_soon(on_answer, loss)
             return
         self._unanswered.append((request, on_answer))
         self._stream.send(messages.encode_request(request))
@@ -72,7 +73,7 @@ class ServedLink:
 
     def stop(self) -> asyncio.Future[None]:
         if self._stopped is None:
-            self._stopped = asyncio.get_running_loop().create_future()
+            self._stopped = self._loop.create_future()
             if self._stream is not None and self._is_open:
                 self._stream.send(messages.encode_close())
                 self._clock.call_at(self._clock.now_ms() + FAREWELL_MS, self._finish)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
+    from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Ports
     from tests.simulation.history import Partition
     from tests.simulation.world.node import Node
@@ -65,13 +66,7 @@ class ClusterRun:
         self.history = ClusterHistory()
         self.world = world = World(seed, options.net)
         self.random = world.random.child("scenario")
-        self.ensemble = Ensemble(
-            world.loop,
-            world.loop.outside,
-            world.links,
-            world.random.child("store"),
-            options.store,
-        )
+        self.ensemble = self._make_ensemble()
         self.ensemble.report = world.report
         self.cluster = Cluster(self.ensemble.tree)
         self.watchman = Watchman(
@@ -110,12 +105,19 @@ class ClusterRun:
             **self.options.settings,
         }
 
+    def _make_ensemble(self) -> Ensemble:
+        loop, random = self.world.loop, self.world.random.child("store")
+        return Ensemble(loop, loop.outside, self.world.links, random, self.options.store)
+
+    def _make_store(self, name: str, ports: Ports) -> Store:
+        return SimStore(self.ensemble, Surroundings.of(name, ports))
+
     def _make_broker(self, number: int) -> Node:
         name = f"broker-{number}"
         config = parse_broker_config(self._settings_of(number)).config
 
         def build(ports: Ports) -> Broker:
-            store = SimStore(self.ensemble, Surroundings.of(name, ports))
+            store = self._make_store(name, ports)
             broker = self.cluster.brokers[number] = Broker(ports, config, store)
             return broker
 
