@@ -26,6 +26,7 @@ from benchmarks.conversions import CONVERSION_MEASUREMENTS
 from benchmarks.groups import GROUP_MEASUREMENTS
 from benchmarks.harness import use_bytecode_cache
 from benchmarks.measurements import MEASUREMENTS
+from benchmarks.processes import PROCESS_MEASUREMENTS
 from benchmarks.scale import SCALE_MEASUREMENTS
 from benchmarks.spark import SPARK_MEASUREMENTS
 from benchmarks.tls import TLS_MEASUREMENTS
@@ -87,6 +88,7 @@ def main(names: list[str]) -> int:
         **VALIDATION_MEASUREMENTS,
         **CONVERSION_MEASUREMENTS,
         **AUTHORIZATION_MEASUREMENTS,
+        **PROCESS_MEASUREMENTS,
         **SCALE_MEASUREMENTS,
         **AT_REST_MEASUREMENTS,
         **SPARK_MEASUREMENTS,

@@ -39,7 +39,8 @@ class SupervisedProcess:
                 env=_environment(),
                 pass_fds=[theirs.fileno()],
                 # Ctrl-C in a terminal is the supervisor's as well: it stops them in order.
-                start_new_session=True,
+                # Not a session of its own, which some kernels schedule as a user of its own.
+                process_group=0,
             )
         ours.setblocking(False)
         self._stream = MessageStream(

@@ -8,6 +8,7 @@ import random
 import signal
 import socket
 import stat
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -17,6 +18,7 @@ import pytest
 
 from tests.cluster.support.load import PARTITIONS, TOPIC, Load, check
 from tests.cluster.support.machine import MachineProcess, command_of, ottla
+from tests.deploy.test_supervision import FIRST_PROCESS, ORPHAN, in_its_table, zombies
 from tests.support.broker_process import BrokerProcess
 from tests.support.ports import free_row
 from tests.zookeeper.servers import ZooKeeperServer
@@ -224,3 +226,29 @@ def test_machines_meet_in_zookeeper(tmp_path: Path) -> None:
     assert brokers == [1, 2, 3, 4]
     assert all({one > 2 for one in places} == {True, False} for places in replicas)
     assert sorted(path.name for path in (tmp_path / "b").iterdir()) == ["1", "2"]
+
+
+@pytest.mark.soak
+def test_a_supervisor_is_the_first_process_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says when all serve, takes the exit statuses of orphans, leaves those of its brokers to
+    itself, and stops in order at SIGTERM."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        with MachineProcess(tmp_path / "data", 2, launcher=FIRST_PROCESS) as machine:
+            assert systemd.recv(100) == b"READY=1"
+            supervisor = in_its_table(machine.process_id)
+            entered = ["nsenter", "--target", str(supervisor), "--pid", "--mount", *ORPHAN]
+            subprocess.run(entered, check=True, capture_output=True, timeout=60)
+            broker = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()[0]
+            os.kill(int(broker), signal.SIGKILL)
+            machine.wait_for_line("was ended by SIGKILL")
+            machine.wait_for("the dead are taken", lambda: not zombies(supervisor))
+            machine.wait_for_line("broker 1 serves at", 2)
+            os.kill(supervisor, signal.SIGTERM)
+            assert machine.wait() == 0, machine.stderr()
+    for number in ("1", "2"):
+        assert (tmp_path / "data" / number / ".kafka_cleanshutdown").exists()

@@ -44,6 +44,7 @@ class MachineProcess(BrokerProcess):
         count: int = 3,
         options: Mapping[str, str] | None = None,
         extra: Sequence[str] = (),
+        launcher: Sequence[str] = (),
     ) -> None:
         self.count = count
         self.first_port = free_row(count)
@@ -52,6 +53,7 @@ class MachineProcess(BrokerProcess):
             port=self.first_port,
             options=options,
             extra=["--processes", str(count), *extra],
+            launcher=launcher,
         )
 
     def start(self) -> Self:
