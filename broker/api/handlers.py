@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Services, RequestContext, Any], Any]
     """Services, context and request to a response, or what ``dispatch.py`` takes in its place."""
     MakeStraight = Callable[[int], Straight | None]
+    MakeWithMany = Callable[[int, Callable[[], MakeStraight]], Straight | None]
 
 
 def produce() -> Handler:
@@ -38,7 +39,7 @@ def fetch() -> Handler:
     return handle
 
 
-def fetch_straight() -> MakeStraight:
+def fetch_straight() -> MakeWithMany:
     from ottla.broker.handlers.data.fetch_straight import straight
 
     return straight

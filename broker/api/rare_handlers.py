@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.broker.api.handlers import Handler
+    from ottla.broker.api.handlers import Handler, MakeStraight
 
 
 def produce() -> Handler:
@@ -58,3 +58,9 @@ def list_config_resources() -> Handler:
     from ottla.broker.handlers.cluster.config_resources import handle
 
     return handle
+
+
+def fetch_many() -> MakeStraight:
+    from ottla.broker.handlers.data.fetch_many import straight
+
+    return straight

@@ -30,14 +30,16 @@ class Api:
 
     ``waits``: what the handler suspends for is the cluster's answer, not its own ordered part, so
     it must hold neither a handler slot nor its connection's lane meanwhile. ``load_straight``:
-    loads what makes the shorter way of the commonest requests of a version."""
+    loads what makes the shorter way of the commonest requests of a version. ``load_many``: what
+    that way leaves large requests to, loaded with the first of them."""
 
     key: ApiKey
     min_version: int
     max_version: int
     load_handler: Callable[[], Handler]
     waits: bool = False
-    load_straight: Callable[[], MakeStraight] | None = None
+    load_straight: Callable[[], Callable[..., Straight | None]] | None = None
+    load_many: Callable[[], MakeStraight] | None = None
     old_until: int = 0
     load_old: Callable[[], Handler] | None = None
 
@@ -53,7 +55,10 @@ class Api:
 
     def straight(self, version: int) -> Straight | None:
         """The shorter way of a version's commonest requests, if it has one."""
-        return None if self.load_straight is None else self.load_straight()(version)
+        if self.load_straight is None:
+            return None
+        make = self.load_straight()
+        return make(version) if self.load_many is None else make(version, self.load_many)
 
     @property
     def rights(self) -> tuple[Right, ...]:
@@ -87,6 +92,7 @@ TABLE: dict[int, Api] = {
             18,
             handlers.fetch,
             load_straight=handlers.fetch_straight,
+            load_many=rare_handlers.fetch_many,
             old_until=4,
             load_old=rare_handlers.fetch,
         ),

@@ -77,10 +77,8 @@ class Services:
     telemetry: ClientTelemetry | None = None
 
 
-Straight = Callable[
-    [Services, ClientPeer, memoryview, int, int],
-    Sequence[ReplyPart] | DeferredAnswer[Sequence[ReplyPart]] | None,
-]
+StraightAnswer = Sequence[ReplyPart] | DeferredAnswer[Sequence[ReplyPart]] | None
+Straight = Callable[[Services, ClientPeer, memoryview, int, int], StraightAnswer]
 """The shorter way of the commonest requests of one API and version: services, peer, frame, where
 the header's client id ends, and correlation id, to the answer's parts, perhaps later. They are
 empty when none is owed, and None when the request, in which nothing was changed, must take the

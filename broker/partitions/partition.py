@@ -51,14 +51,16 @@ _DUPLICATE = AppendAction.DUPLICATE
 _REFUSE = AppendAction.REFUSE
 
 
-class FollowerAtRest(Protocol):
-    """A follower that has everything of a partition, in its fetch session (follower_reads.py)."""
+class AtRest(Protocol):
+    """A reader that has everything of a partition (follower_reads.py, readers_at_rest.py)."""
 
     def end(self) -> None:
-        """Anything has happened that it may have to be told."""
+        """Anything has happened that it may have to be told; it is to take itself out."""
 
+
+class FollowerAtRest(AtRest, Protocol):
     def on_watermark(self) -> None:
-        """The high watermark has moved, which is told with the next answer."""
+        """It moved: to be told with the next answer."""
 
 
 class PartitionRuntime:
@@ -105,6 +107,8 @@ class PartitionRuntime:
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
         # By node id, until they end.
         self.quiet: dict[int, FollowerAtRest] = {}
+        # Consumers that have read up to the high watermark, until it or the log's start moves.
+        self.readers: dict[AtRest, None] = {}
         # The log starts of its followers (record_deletion.py).
         self.start_key: Hashable = WaitKey(f"log starts of {partition}")
         # What its followers have shown about themselves (read_barriers.py).
@@ -181,8 +185,8 @@ class PartitionRuntime:
     def wake_waiters(self) -> None:
         """Make every request that is parked on this partition check again."""
         self.wake_followers()
+        self.wake_readers()
         for key in (
-            self.watermark_key,
             self.flush_key,
             self.start_key,
             self.proof_key,
@@ -195,6 +199,13 @@ class PartitionRuntime:
         for one in list(self.quiet.values()):
             one.end()
         assert not self.quiet, "a change would be kept from a follower"
+
+    def wake_readers(self) -> None:
+        """Make the requests check again that wait for the high watermark."""
+        self._waiting.release(self.watermark_key)
+        for one in list(self.readers):
+            one.end()
+        assert not self.readers, "a consumer would wait for what is there"
 
     @property
     def is_becoming_leader(self) -> bool:
@@ -320,12 +331,11 @@ class PartitionRuntime:
             # The index entry comes before readers may pass the marker (hazard T-18).
             log.append_aborted(AbortedTransaction(*aborted))
         moved = replica.on_appended(log.log_end_offset, now_ms)
-        waiting = self._waiting
-        watchers = waiting.watchers
+        watchers = self._waiting.watchers
         if self.quiet or self.append_key in watchers:
             self.wake_followers()
-        if moved and self.watermark_key in watchers:
-            waiting.release(self.watermark_key)
+        if moved and (self.readers or self.watermark_key in watchers):
+            self.wake_readers()
 
     def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
         """The outcome of an append; None while it is open."""
@@ -344,7 +354,7 @@ class PartitionRuntime:
         try:
             await self.log.flush()
             if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
-                self._waiting.release(self.watermark_key)
+                self.wake_readers()
                 # Followers that wait for records get the new watermark as well.
                 self.wake_followers()
         finally:
@@ -358,7 +368,7 @@ class PartitionRuntime:
             return FetchVerdict(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         verdict = self.replica.on_follower_fetch(fetch, self._clock.now_ms())
         if verdict.watermark_moved:
-            self._waiting.release(self.watermark_key)
+            self.wake_readers()
         self._waiting.release(self.start_key)
         if verdict.may_join:
             self.on_may_join(self, fetch.node_id)
@@ -378,10 +388,6 @@ class PartitionRuntime:
             return self.replica.upper_bound(FetchIsolation.LOG_END)
         kind = FetchIsolation.READ_COMMITTED if read_committed else FetchIsolation.READ_UNCOMMITTED
         return self.replica.upper_bound(kind)
-
-    def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest known epoch not above the given one, and its end offset; -1s if unknown."""
-        return self.replica.history.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
 
     def log_was_cut(self) -> None:
         """The log has lost records at its start."""

@@ -78,6 +78,32 @@ def read_at_once(
     return None if waits_for_bytes(region.size_bytes, wait_ms, min_bytes) else found
 
 
+def read_ordinary(
+    partition: PartitionRuntime,
+    offset: int,
+    leader_epoch: int,
+    read_committed: bool,
+    limits: tuple[int, bool],
+) -> PartitionRecords | None:
+    """Return what there is for a consumer, perhaps no records; None if it is an error, an aborted
+    transaction, or not in memory.
+
+    The limits are the maximum bytes, and whether one batch may be larger."""
+    if judge_position(partition, offset, leader_epoch) is not GOOD:
+        return None
+    isolation = _READ_COMMITTED if read_committed else _READ_UNCOMMITTED
+    found = read_records(partition, offset, limits[0], isolation, limits[1])
+    error, _, _, _, region, is_old, aborted = found
+    if error or aborted or (is_old and region is not None and is_cold(region)):
+        return None
+    return found
+
+
+def has_enough(readable_bytes: int, max_wait_ms: int, min_bytes: int) -> bool:
+    """Whether a fetch that has found those bytes is answered now."""
+    return not waits_for_bytes(readable_bytes, max_wait_ms, min_bytes)
+
+
 def judge_position(
     partition: PartitionRuntime,
     offset: int,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.broker.partitions.follower_reads import FollowerPoll
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.partitions import Partitions
+    from ottla.broker.partitions.readers_at_rest import ReadersAtRest
     from ottla.broker.partitions.throttles import ReplicationThrottles
     from ottla.broker.replica.leadership_proofs import LeadershipProofs
     from ottla.coordinator.configs.broker_configs import BrokerConfig
@@ -59,6 +60,8 @@ class Reads:
         # Set if consumers may read from the replica in their own rack.
         self.sends_to_racks = config.replica_selector_class is not None
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots)
+        # Made by the first request of that kind (handlers/data/fetch_many.py).
+        self.readers: ReadersAtRest | None = None
         self.cold_read_count = 0
         self.conversions = Conversions(ports.offload)
 

@@ -52,5 +52,9 @@ def _answer(
     else:
         answer.error_code = partition.check_leader_epoch(wanted.current_leader_epoch)
         if answer.error_code == ErrorCode.NONE:
-            answer.leader_epoch, answer.end_offset = partition.end_of_epoch(wanted.leader_epoch)
+            answer.leader_epoch, answer.end_offset = (
+                partition.replica.history.epochs.end_offset_for(
+                    wanted.leader_epoch, partition.log.log_end_offset
+                )
+            )
     return answer

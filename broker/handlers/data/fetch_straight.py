@@ -21,31 +21,48 @@ from ottla.protocol.records.straight_fetch import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-    from ottla.broker.engine.context import ClientPeer, ReplyPart
-    from ottla.broker.handlers.services import Services, Straight
+    from ottla.broker.engine.context import ClientPeer
+    from ottla.broker.handlers.services import Services, Straight, StraightAnswer
 
 _READ_COMMITTED = 1
 _ISOLATION_LEVELS = (0, _READ_COMMITTED)
 _READ = Operation.READ
 _TOPIC = AclResourceType.TOPIC
 _TOPIC_ID_VERSION = 13
+# Of a request without its header, from which on it may name sixteen partitions.
+MANY_BYTES = 480
 
 
-def straight(version: int) -> Straight | None:
-    """What serves the requests of that version that the lean codec reads; None if it reads none."""
+def straight(
+    version: int, load_many: Callable[[], Callable[[int], Straight | None]]
+) -> Straight | None:
+    """What serves the requests of that version that the lean codec reads; None if it reads none.
+
+    ``load_many``: loads what makes the same for requests that name many partitions."""
     if version not in FETCH_VERSIONS:
         return None
     read, answer, end = fetch_reader(version), fetch_answer(version), answer_end(version)
     by_id = version >= _TOPIC_ID_VERSION
+    made: list[Straight | None] = []
+
+    def many(
+        services: Services, peer: ClientPeer, frame: memoryview, body: int, correlation_id: int
+    ) -> StraightAnswer:
+        if len(frame) - body < MANY_BYTES:
+            return None
+        if not made:
+            made.append(load_many()(version))
+        serve = made[0]
+        return serve and serve(services, peer, frame, body, correlation_id)
 
     def fetch(
         services: Services, peer: ClientPeer, frame: memoryview, body: int, correlation_id: int
-    ) -> Sequence[ReplyPart] | None:
+    ) -> StraightAnswer:
         asked = read(frame, body)
         if asked is None:
-            return None
+            return many(services, peer, frame, body, correlation_id)
         wait_ms, min_bytes, max_bytes, level, named, index, epoch, offset, has_rack, again = asked
         if level not in _ISOLATION_LEVELS or (has_rack and services.reads.sends_to_racks):
             return None

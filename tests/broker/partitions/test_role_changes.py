@@ -136,7 +136,7 @@ async def test_an_epoch_over_an_empty_log_costs_no_disk_anything() -> None:
     await site.nodes[1].kill()
     await site.start(1)
     assert await apply(site, leader=1, leader_epoch=5) == [ErrorCode.NONE] * COUNT
-    assert runtime(site, 0).end_of_epoch(4) == (4, 1)
+    assert runtime(site, 0).replica.history.epochs.end_offset_for(4, 1) == (4, 1)
     await site.stop()
 
 

@@ -79,6 +79,22 @@ MUTANTS = (
         ("tests/broker/partitions/test_quiet_partitions.py",),
     ),
     Mutant(
+        "append-keeps-a-consumer-at-rest",
+        "broker/partitions/partition.py",
+        "        if moved and (self.readers or self.watermark_key in watchers):\n",
+        "        if moved and self.watermark_key in watchers:\n",
+        "A record that is committed ends the rest of consumers that had read to the end.",
+        ("tests/broker/handlers/data/test_fetch_many.py",),
+    ),
+    Mutant(
+        "fetch-of-many-ignores-the-second-naming",
+        "broker/handlers/data/fetch_many.py",
+        "                if index in seen:\n",
+        "                if False:\n",
+        "A partition that a fetch names twice is answered once.",
+        ("tests/broker/handlers/data/test_fetch_many.py",),
+    ),
+    Mutant(
         "old-session-counts-as-fetching",
         "broker/replica/progress.py",
         "            self.rests_in = None\n",
