@@ -259,7 +259,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
             return reading.intercepted(read)
         except BaseException:
             # The application has not seen them.
-            self._handout.rewind()
+            self._consumed.rewind()
             raise
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord[ReadKey, ReadValue]]:
@@ -272,7 +272,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     ) -> Iterator[ConsumerRecord[ReadKey, ReadValue]]:
         """Iterate over the records until an interruption: the group may have assigned the rest to
         another member, and the next poll knows. Also called outside of the event loop's thread."""
-        return iter(self._handout.handed.iterate(records))
+        return iter(self._consumed.returned.iterate(records))
 
     def parallel(
         self,
@@ -353,8 +353,8 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
     def _begin_poll(self) -> None:
         """Mark the records that the last poll returned as processed, and commit them if that is
         due."""
-        self._handout.interrupt()
-        self._handout.handed.finish()
+        self._consumed.interrupt()
+        self._consumed.returned.finish()
         group = self._group
         if group is not None:
             group.commit_if_due()
@@ -362,7 +362,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
 
     def _take(self, take: Take) -> bool:
         """Offer the waiting fetches until one is refused; return whether anything was taken."""
-        fetcher, positions, handed = self._fetcher, self._positions, self._handout.handed
+        fetcher, positions, handed = self._fetcher, self._positions, self._consumed.returned
         kept: list[CompletedFetch] = []
         moved = False
         wants_more = True

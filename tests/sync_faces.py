@@ -345,7 +345,7 @@ def iteration_text(text: Text, kind: type[Any], table: dict[str, tuple[str, str]
         "            records = self._take(self._inner.poll(STEP_WAIT_MS, RECORDS_PER_STEP))",
         "            yield from self._inner._one_by_one(records)\n",
         "    def _give_back(self) -> None:",
-        "        self._inner._handout.rewind()\n",
+        "        self._inner._consumed.rewind()\n",
     ]
 
 

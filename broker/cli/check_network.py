@@ -53,12 +53,12 @@ async def check_cluster(bootstrap: str, *, is_expected: bool) -> AsyncIterator[C
             topics = await admin.list_topics()
             limits = await min_isr(admin, topics)
             health = judge(topics, limits, [], has_controller=cluster.controller_id >= 0)
-            troubled = health.leaderless or health.under_replicated
-            if troubled:
+            unhealthy = health.leaderless or health.under_replicated
+            if unhealthy:
                 yield problem(
                     "partitions",
                     f"{len(health.leaderless)} without a leader, {len(health.under_replicated)} "
-                    f"with too few replicas in sync, such as {troubled[0]}",
+                    f"with too few replicas in sync, such as {unhealthy[0]}",
                     "'ottla cluster describe' lists them; start the brokers that are missing",
                 )
             else:

@@ -153,11 +153,11 @@ class ControllerCandidate:
 
     async def _is_dead(self, holder: int | None, changed: asyncio.Event) -> bool:
         """Wait for a change of the place, or for its holder's death, whichever shows first."""
-        vigil = self._parts.vigil
-        if vigil is None or holder is None:
+        peer_watch = self._parts.peer_watch
+        if peer_watch is None or holder is None:
             await changed.wait()
             return False
-        return await vigil.is_dead_before(changed, holder)
+        return await peer_watch.is_dead_before(changed, holder)
 
     async def _has_won(self, session: MetadataSession, epoch: int) -> bool:
         """After a lost answer: the place is ours and the epoch is the one we tried (C-03)."""

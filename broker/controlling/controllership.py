@@ -82,7 +82,7 @@ class ControllerParts(NamedTuple):
     random: Random
     tasks: Tasks
     # Without one, the death of a controller shows when its session ends.
-    vigil: PeerWatch | None = None
+    peer_watch: PeerWatch | None = None
 
 
 class _Refusal(NamedTuple):

@@ -65,7 +65,7 @@ class PeerWatch:
         """Retry until connected: a broker that never answered may not be listening yet."""
         while True:
             try:
-                return await self._peers.connect(node_id, purpose="vigil")
+                return await self._peers.connect(node_id, purpose="watch")
             except (KafkaError, TransportError, UnsupportedByBroker):
                 await self._clock.sleep(RETRY_MS)
 
@@ -75,7 +75,7 @@ class PeerWatch:
             if attempt:
                 await self._clock.sleep(AGAIN_MS)
             try:
-                connection = await self._peers.connect(node_id, purpose="vigil")
+                connection = await self._peers.connect(node_id, purpose="watch")
             except (KafkaError, TransportError, UnsupportedByBroker) as error:
                 sign = sign_of(error)
                 if suspicion.failed(sign):

@@ -38,7 +38,7 @@ RUNNING_MAX = 256
 COMPUTED_AT_ONCE_MAX = 2
 # A peer that is refused gets the alert before the end: unread bytes would turn the end into a
 # reset, which destroys it.
-FAREWELL_MS = 100.0
+ALERT_LINGER_MS = 100.0
 DISCARDED_BYTES_MAX = 64 * 1024
 
 
@@ -202,7 +202,7 @@ class Handshakes:
                 if error.is_final:
                     self.strangers.tell(name, host, error.reason)
                     self.on_login(TlsPeer("User:ANONYMOUS", host, name), MECHANISM, error.reason)
-                await self._clock.sleep(FAREWELL_MS)
+                await self._clock.sleep(ALERT_LINGER_MS)
                 _discard(socket)
             elif not isinstance(error, OSError):
                 logger.error("a handshake with %s failed", socket.peer, exc_info=error)

@@ -257,7 +257,7 @@ def _build_controller(
         clock=ports.clock,
         random=ports.random,
         tasks=shared.tasks,
-        vigil=PeerWatch(peers, ports.clock, shared.tasks),
+        peer_watch=PeerWatch(peers, ports.clock, shared.tasks),
     )
     return ControllerCandidate(shared.node_id, shared.metadata, parts)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from ottla.broker.testing.cluster_node import is_own
 from ottla.broker.testing.members import ClusterError
-from ottla.broker.testing.seatlike import is_own
 from ottla.protocol.acls import AclFilter
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ottla.broker.testing.cluster_node import AccessState
     from ottla.broker.testing.members import Members
-    from ottla.broker.testing.seatlike import AccessState
     from ottla.broker.testing.security import ClusterSecurity
     from ottla.client.admin import Admin
     from ottla.protocol.acls import AclRule
@@ -71,8 +71,8 @@ class Access:
         await self._reload()
 
     async def _reload(self) -> None:
-        for seat in self._members.running.values():
-            await seat.reload_certificates()
+        for node in self._members.running.values():
+            await node.reload_certificates()
 
     # ---- users ----
 
@@ -163,8 +163,8 @@ class Access:
         return security
 
     async def _states(self, user: str | None) -> list[AccessState]:
-        seats = self._members.running.values()
-        return list(await asyncio.gather(*(seat.access_state(user) for seat in seats)))
+        nodes = self._members.running.values()
+        return list(await asyncio.gather(*(node.access_state(user) for node in nodes)))
 
     async def _until(
         self, is_known: Callable[[AccessState], bool], user: str | None = None

@@ -18,20 +18,20 @@ from ottla.broker.cli.serving import loop_factory
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.server.log_names import LOG_FORMAT, BrokerNames
 from ottla.broker.system.real_disk import RealDisk
+from ottla.broker.testing.local_node import LocalNode
 from ottla.broker.testing.remote_store import STATE, WATCH, RemoteStore
-from ottla.broker.testing.seat import Seat
 from ottla.broker.testing.wire import CallChannel
 from ottla.wire.clock import RealClock
 
 if TYPE_CHECKING:
-    from ottla.broker.testing.seatlike import SeatPlan
+    from ottla.broker.testing.cluster_node import NodePlan
     from ottla.protocol.ports import Address
 
 START, STOP, HIT, GONE, LOG = "start", "stop", "hit", "gone", "log"
 
 
 class Child:
-    """Serves the cluster's calls: the methods of ``Seatlike``, by name."""
+    """Serves the cluster's calls: the methods of ``ClusterNode``, by name."""
 
     def __init__(self) -> None:
         self._tasks = Tasks()
@@ -39,7 +39,7 @@ class Child:
         self._store = RemoteStore(RealClock())
         self._wire = CallChannel(self._tasks, self._serve, self._take, self._on_closed)
         self._store.wire = self._wire
-        self._seat: Seat | None = None
+        self._node: LocalNode | None = None
         self._ended = asyncio.Event()
 
     async def run(self, connected: socket.socket, level: int) -> None:
@@ -56,15 +56,15 @@ class Child:
         if name == START:
             (plan,) = arguments
             return await self._start(plan)  # type: ignore[arg-type]
-        assert self._seat is not None, "start comes first"
-        result: object = await getattr(self._seat, name)(*arguments)
+        assert self._node is not None, "start comes first"
+        result: object = await getattr(self._node, name)(*arguments)
         if name == STOP:
             asyncio.get_running_loop().call_soon(self._ended.set)
         return result
 
-    async def _start(self, plan: SeatPlan) -> dict[str, Address]:
-        self._seat = Seat(plan, RealDisk, self._store, self)
-        return await self._seat.start()
+    async def _start(self, plan: NodePlan) -> dict[str, Address]:
+        self._node = LocalNode(plan, RealDisk, self._store, self)
+        return await self._node.start()
 
     def _take(self, name: str, *arguments: object) -> None:
         if name == STATE:

@@ -17,23 +17,23 @@ from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.broker.testing import connecting
 from ottla.broker.testing.access import Access
+from ottla.broker.testing.cluster_node import CLIENTS, NodePlan
+from ottla.broker.testing.fault_switches import FaultSwitches
 from ottla.broker.testing.faults import Faults
 from ottla.broker.testing.handles import BrokerHandle, Brokers, Injected
+from ottla.broker.testing.local_node import LocalNode
 from ottla.broker.testing.log_tail import LogTail
 from ottla.broker.testing.members import ClusterError, Members
 from ottla.broker.testing.questions import leader_of, wait_for_topic
-from ottla.broker.testing.seat import Seat
-from ottla.broker.testing.seatlike import CLIENTS, SeatPlan
-from ottla.broker.testing.troubles import Troubles
 from ottla.client.process.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from types import ModuleType, TracebackType
 
+    from ottla.broker.testing.cluster_node import ClusterNode, Notices
     from ottla.broker.testing.members import ProcessState
-    from ottla.broker.testing.remote_seat import RemoteSeat
-    from ottla.broker.testing.seatlike import Notices, Seatlike
+    from ottla.broker.testing.remote_node import RemoteNode
     from ottla.broker.testing.security import ClusterSecurity
     from ottla.client.administration.acl import Acl
     from ottla.coordinator.store.store import Store
@@ -381,14 +381,14 @@ class Cluster:
         if directory is None:
             directory, make_disk = "/data", _same(MemoryDisk())
         security = self._security
-        plans = connecting.seat_plans(self.brokers, self.settings, directory, security)
+        plans = connecting.node_plans(self.brokers, self.settings, directory, security)
 
-        def make_seat(plan: SeatPlan, store: Store, notices: Notices) -> Seatlike:
+        def make_node(plan: NodePlan, store: Store, notices: Notices) -> ClusterNode:
             if self._is_subprocess:
-                return _load_remote_seat()(plan, store, notices, self._log.lines.append)
-            return Seat(plan, make_disk, store, notices)
+                return _load_remote_node()(plan, store, notices, self._log.lines.append)
+            return LocalNode(plan, make_disk, store, notices)
 
-        members = Members(plans, make_seat, self._note)
+        members = Members(plans, make_node, self._note)
         try:
             first_users = security.first_users() if security is not None else ()
             await members.start(make_disk(self._offload), directory, first_users)
@@ -408,7 +408,7 @@ class Cluster:
         except BaseException:
             await members.stop()
             raise
-        self._faults = Faults(members, Troubles(members), access, self._do)
+        self._faults = Faults(members, FaultSwitches(members), access, self._do)
 
     async def _stop(self) -> None:
         if self._members is not None:
@@ -445,11 +445,11 @@ def _temporary() -> ModuleType:
     return temporary
 
 
-def _load_remote_seat() -> type[RemoteSeat]:
+def _load_remote_node() -> type[RemoteNode]:
     """Called by clusters whose brokers are processes."""
-    from ottla.broker.testing.remote_seat import RemoteSeat
+    from ottla.broker.testing.remote_node import RemoteNode
 
-    return RemoteSeat
+    return RemoteNode
 
 
 def _same(disk: Disk) -> Callable[[Offload], Disk]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.testing.cluster_node import BROKERS, CLIENTS, NodePlan
 from ottla.broker.testing.members import ClusterError
-from ottla.broker.testing.seatlike import BROKERS, CLIENTS, SeatPlan
 from ottla.protocol.acls import AclRule
 
 if TYPE_CHECKING:
@@ -51,15 +51,15 @@ def checked_rules(
     return tuple(dict.fromkeys(found))
 
 
-def seat_plans(
+def node_plans(
     node_ids: Collection[int],
     settings: Mapping[str, str],
     directory: str,
     security: ClusterSecurity | None,
-) -> dict[int, SeatPlan]:
+) -> dict[int, NodePlan]:
     """What each broker is started with."""
     return {
-        node_id: SeatPlan(
+        node_id: NodePlan(
             node_id,
             len(node_ids),
             {**(security.broker_settings(node_id) if security else {}), **settings},

@@ -18,8 +18,8 @@ from ottla.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from ottla.broker.testing.access import Access
     from ottla.broker.testing.access_faults import Do
+    from ottla.broker.testing.fault_switches import FaultSwitches
     from ottla.broker.testing.members import Members
-    from ottla.broker.testing.troubles import Troubles
 
 Side: TypeAlias = "Collection[int | Literal['clients']]"
 """One side of a partition: brokers by their numbers, and ``"clients"`` for all clients."""
@@ -32,9 +32,9 @@ class Faults(AccessFaults):
     ``heal``, ``mend_disk``, ``restart``, or ``clear`` for all of them. Every method raises
     ClusterError with a sentence if the broker's state does not allow the fault."""
 
-    def __init__(self, members: Members, troubles: Troubles, access: Access, do: Do) -> None:
+    def __init__(self, members: Members, switches: FaultSwitches, access: Access, do: Do) -> None:
         super().__init__(members, access, do)
-        self._troubles = troubles
+        self._switches = switches
 
     def kill(self, broker: int) -> None:
         """End the broker as ``kill -9`` does.
@@ -90,11 +90,11 @@ class Faults(AccessFaults):
         if not sides or not all(map(_is_side, sides)):
             raise ClusterError("a partition has sides, which are sets of brokers: partition({1})")
         wording = ", ".join(str(set(side)) for side in sides)
-        self._do(f"partition({wording})", lambda: self._troubles.partition(sides))
+        self._do(f"partition({wording})", lambda: self._switches.partition(sides))
 
     def heal(self) -> None:
         """End the network partition."""
-        self._do("heal()", self._troubles.heal)
+        self._do("heal()", self._switches.heal)
 
     def slow_disk(self, broker: int, delay_ms: float) -> None:
         """Delay every flush, every read that is not cached, and every produce of the broker.
@@ -106,7 +106,7 @@ class Faults(AccessFaults):
         _check_ms(delay_ms, least=0)
         self._do(
             f"slow_disk({broker}, {delay_ms})",
-            lambda: self._troubles.change_disk(broker, {"delay_ms": delay_ms}),
+            lambda: self._switches.change_disk(broker, {"delay_ms": delay_ms}),
         )
 
     def full_disk(self, broker: int) -> None:
@@ -119,7 +119,7 @@ class Faults(AccessFaults):
         """
         self._do(
             f"full_disk({broker})",
-            lambda: self._troubles.change_disk(broker, {"is_full": True}),
+            lambda: self._switches.change_disk(broker, {"is_full": True}),
         )
 
     def mend_disk(self, broker: int) -> None:
@@ -128,7 +128,7 @@ class Faults(AccessFaults):
         Args:
             broker: The broker's id.
         """
-        self._do(f"mend_disk({broker})", lambda: self._troubles.mend_disk(broker))
+        self._do(f"mend_disk({broker})", lambda: self._switches.mend_disk(broker))
 
     def torn_write(self, broker: int) -> None:
         """Let the broker die in the middle of its next append to a log.
@@ -140,7 +140,7 @@ class Faults(AccessFaults):
         """
         self._do(
             f"torn_write({broker})",
-            lambda: self._troubles.change_disk(broker, {"is_tearing": True}),
+            lambda: self._switches.change_disk(broker, {"is_tearing": True}),
         )
 
     def lose_reply(self, api: ApiKey | str, count: int = 1, broker: int | None = None) -> None:
@@ -154,7 +154,7 @@ class Faults(AccessFaults):
         key = key_of(api)
         self._do(
             f"lose_reply({key.name}, {count}, broker={broker})",
-            lambda: self._troubles.fault_requests(key, None, count, broker),
+            lambda: self._switches.fault_requests(key, None, count, broker),
         )
 
     def fail_request(
@@ -173,7 +173,7 @@ class Faults(AccessFaults):
             raise ClusterError("NONE is no error: the client would believe that it was done")
         self._do(
             f"fail_request({key.name}, {code.name}, {count}, broker={broker})",
-            lambda: self._troubles.fault_requests(key, code, count, broker),
+            lambda: self._switches.fault_requests(key, code, count, broker),
         )
 
     def expire_session(self, broker: int) -> None:
@@ -194,7 +194,7 @@ class Faults(AccessFaults):
         _check_ms(ms)
         if ms != int(ms):
             raise ClusterError(f"a date moves by whole milliseconds, not {ms}")
-        self._do(f"jump_clock({ms}, broker={broker})", lambda: self._troubles.jump(int(ms), broker))
+        self._do(f"jump_clock({ms}, broker={broker})", lambda: self._switches.jump(int(ms), broker))
 
     def advance(self, ms: float) -> None:
         """Let time pass for the brokers.
@@ -208,7 +208,7 @@ class Faults(AccessFaults):
             ms: How long, in milliseconds.
         """
         _check_ms(ms)
-        self._do(f"advance({ms})", lambda: self._troubles.advance(ms))
+        self._do(f"advance({ms})", lambda: self._switches.advance(ms))
 
     def clear(self) -> None:
         """Undo all lasting faults: heal, resume, mend every disk, drop pending request faults,
@@ -221,10 +221,10 @@ class Faults(AccessFaults):
         for node_id, member in self._members.members.items():
             if member.state.value == "paused":
                 await self._members.resume(node_id)
-        await self._troubles.heal()
-        await self._troubles.forget_faults()
+        await self._switches.heal()
+        await self._switches.forget_faults()
         for node_id in self._members.members:
-            await self._troubles.mend_disk(node_id)
+            await self._switches.mend_disk(node_id)
         await self._access.clear()
 
 

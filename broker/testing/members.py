@@ -1,7 +1,7 @@
 """The brokers of one cluster and the store that they share, on one event loop.
 
 Knows which brokers are alive, paused or cut off, keeps the ports of dead ones, and ends the
-sessions of brokers that are silent for too long. Their seats decide where the brokers run.
+sessions of brokers that are silent for too long. Their nodes decide where the brokers run.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ottla.broker.engine.tasks import Tasks
 from ottla.broker.log.storage.names import METADATA_STORE
 from ottla.broker.membership.store_layout import found_cluster
 from ottla.broker.server.first_users import write_user
+from ottla.broker.testing.cluster_node import DiskCondition
 from ottla.broker.testing.movable_clock import MovableClock
-from ottla.broker.testing.seatlike import DiskCondition
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import SESSION_TIMEOUT_MS
 from ottla.protocol.data_classes import dataclass
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from ottla.broker.server.first_users import FirstUser
-    from ottla.broker.testing.seatlike import Notices, Seatlike, SeatPlan
+    from ottla.broker.testing.cluster_node import ClusterNode, NodePlan, Notices
     from ottla.coordinator.store.embedded import EmbeddedSession
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Address, Disk, Timer
@@ -52,7 +52,7 @@ class ClusterMember:
     """One broker of the cluster."""
 
     node_id: int
-    seat: Seatlike | None = None
+    node: ClusterNode | None = None
     state: ProcessState = ProcessState.DEAD
     addresses: dict[str, Address] = field(default_factory=dict)
     # Keeps its ports from other processes while it is dead.
@@ -88,13 +88,13 @@ class Members:
 
     def __init__(
         self,
-        plans: Mapping[int, SeatPlan],
-        make_seat: Callable[[SeatPlan, Store, Notices], Seatlike],
+        plans: Mapping[int, NodePlan],
+        make_node: Callable[[NodePlan, Store, Notices], ClusterNode],
         tell: Callable[[str], object],
     ) -> None:
         """``tell`` gets a sentence about each event that no call has caused."""
         self._plans = dict(plans)
-        self._make_seat = make_seat
+        self._make_node = make_node
         self._tell = tell
         self._tasks = Tasks()
         self._store: EmbeddedStore | None = None
@@ -110,29 +110,29 @@ class Members:
         self.count_hit: Callable[[int], bool] = lambda _number: False
 
     @property
-    def seats(self) -> dict[int, Seatlike]:
+    def nodes(self) -> dict[int, ClusterNode]:
         """Ids of the live brokers, paused or not."""
-        found = ((one.node_id, one.seat) for one in self.members.values())
-        return {node_id: seat for node_id, seat in found if seat is not None}
+        found = ((one.node_id, one.node) for one in self.members.values())
+        return {node_id: node for node_id, node in found if node is not None}
 
     @property
-    def running(self) -> dict[int, Seatlike]:
+    def running(self) -> dict[int, ClusterNode]:
         """Ids of the live brokers that are not paused."""
         members = self.members
         return {
-            node_id: seat
-            for node_id, seat in self.seats.items()
+            node_id: node
+            for node_id, node in self.nodes.items()
             if members[node_id].state is ProcessState.RUNNING
         }
 
-    def seat(self, node_id: int, *, paused_too: bool = False) -> Seatlike:
-        """The seat of a broker that runs. Raises ClusterError."""
-        seat, state = self.member(node_id).seat, self.member(node_id).state
-        if seat is None:
+    def node(self, node_id: int, *, paused_too: bool = False) -> ClusterNode:
+        """The node of a broker that runs. Raises ClusterError."""
+        node, state = self.member(node_id).node, self.member(node_id).state
+        if node is None:
             raise ClusterError(f"broker {node_id} is not running: restart it first")
         if state is ProcessState.PAUSED and not paused_too:
             raise ClusterError(f"broker {node_id} is paused: resume it first")
-        return seat
+        return node
 
     def member(self, node_id: int) -> ClusterMember:
         """Return that broker, in any state. Raises ClusterError."""
@@ -163,7 +163,7 @@ class Members:
                 await _write_users(store, first_users)
             await all_of(self._start_one(member) for member in self.members.values())
             all_ids = frozenset(self.members)
-            await all_of(seat.wait_for_brokers(all_ids) for seat in self.seats.values())
+            await all_of(node.wait_for_brokers(all_ids) for node in self.nodes.values())
         except BaseException:
             await self.stop()
             raise
@@ -172,10 +172,10 @@ class Members:
         """Stop all brokers cleanly, including paused and cut off ones."""
         for member in self.members.values():
             self._end_silence(member)
-        seats = [one.seat for one in self.members.values() if one.seat is not None]
-        await asyncio.gather(*(seat.stop() for seat in seats), return_exceptions=True)
+        nodes = [one.node for one in self.members.values() if one.node is not None]
+        await asyncio.gather(*(node.stop() for node in nodes), return_exceptions=True)
         for member in self.members.values():
-            member.seat, member.state = None, ProcessState.DEAD
+            member.node, member.state = None, ProcessState.DEAD
             _free_ports(member)
         await self._tasks.stop()
         if self._store is not None:
@@ -192,12 +192,12 @@ class Members:
 
     async def kill(self, node_id: int) -> None:
         """Kill it; the store notices at once. Raises ClusterError."""
-        seat = self.seat(node_id, paused_too=True)
+        node = self.node(node_id, paused_too=True)
         await self.prepare_for_loss()
         member = self.members[node_id]
-        member.seat, member.state = None, ProcessState.DEAD
+        member.node, member.state = None, ProcessState.DEAD
         self._end_silence(member)
-        await seat.kill()
+        await node.kill()
         _hold_ports(member)
         await self._sessions[node_id].expire()
 
@@ -206,22 +206,22 @@ class Members:
 
         Raises CannotStart, ClusterError."""
         member = self.member(node_id)
-        seat, member.seat = member.seat, None
-        if seat is not None:
+        node, member.node = member.node, None
+        if node is not None:
             member.state = ProcessState.DEAD
             self._end_silence(member)
-            await seat.stop()
+            await node.stop()
         await self._start_one(member)
         if self.on_restarted is not None:
             await self.on_restarted(node_id)
 
     async def pause(self, node_id: int) -> None:
         """Pause it like SIGSTOP; its session ends after the session timeout."""
-        seat = self.seat(node_id)
+        node = self.node(node_id)
         await self.prepare_for_loss()
         member = self.members[node_id]
         member.state = ProcessState.PAUSED
-        await seat.pause()
+        await node.pause()
         member.silence = self.clock.call_at(
             self.clock.now_ms() + self._session_timeout_ms,
             lambda: self.spawn("silence", self._on_silence(node_id)),
@@ -232,17 +232,17 @@ class Members:
         member = self.member(node_id)
         if member.state is not ProcessState.PAUSED:
             raise ClusterError(f"broker {node_id} is not paused")
-        seat = self.seat(node_id, paused_too=True)
+        node = self.node(node_id, paused_too=True)
         self._end_silence(member)
         member.state = ProcessState.RUNNING
-        await seat.resume()
+        await node.resume()
 
     async def expire_session(self, node_id: int) -> None:
         """The store ends its session, as after too long a silence. Raises ClusterError."""
-        self.seat(node_id, paused_too=True)
+        self.node(node_id, paused_too=True)
         await self._sessions[node_id].expire()
 
-    # ---- what the seats say ----
+    # ---- what the nodes say ----
 
     def spawn(self, name: str, work: Coroutine[object, object, None]) -> None:
         """Run it in the background."""
@@ -259,7 +259,7 @@ class Members:
         self.spawn("burial", self._bury(node_id))
 
     async def _bury(self, node_id: int) -> None:
-        if self.members[node_id].seat is not None:
+        if self.members[node_id].node is not None:
             self.before_loss = None
             await self.kill(node_id)
 
@@ -274,10 +274,10 @@ class Members:
         if member.addresses:
             ports = {name: address.port for name, address in member.addresses.items()}
             plan = plan._replace(ports=ports)
-        seat = self._make_seat(plan, self._sessions[member.node_id], self)
+        node = self._make_node(plan, self._sessions[member.node_id], self)
         _free_ports(member)
-        member.addresses = await seat.start()
-        member.seat, member.state = seat, ProcessState.RUNNING
+        member.addresses = await node.start()
+        member.node, member.state = node, ProcessState.RUNNING
 
     def _end_silence(self, member: ClusterMember) -> None:
         if member.silence is not None:

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.broker.server.broker import READY_TIMEOUT_MS, CannotStart
+from ottla.broker.testing.cluster_node import AccessState
 from ottla.broker.testing.members import ClusterError, ProcessState
-from ottla.broker.testing.seatlike import AccessState
 from ottla.coordinator.metadata.image import Entity
 from ottla.coordinator.store.entities import USERS, quoted
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
@@ -25,11 +25,11 @@ UNHEARD_ATTEMPTS = 100
 
 async def wait_for_topic(members: Members, name: str, partitions: int) -> None:
     """Wait until every running broker knows a leader of each partition. Raises ClusterError."""
-    seats = members.running
+    nodes = members.running
     answers = await asyncio.gather(
-        *(seat.wait_for_topic(name, partitions, TOPIC_TIMEOUT_MS) for seat in seats.values())
+        *(node.wait_for_topic(name, partitions, TOPIC_TIMEOUT_MS) for node in nodes.values())
     )
-    for node_id, knows in zip(seats, answers, strict=True):
+    for node_id, knows in zip(nodes, answers, strict=True):
         if not knows:
             raise ClusterError(f"broker {node_id} has not heard of {name} and its leaders in time")
 
@@ -57,7 +57,7 @@ async def leader_of(members: Members, topic: str, partition: int) -> int:
 
 
 class Answers:
-    """The questions of ``Seatlike``, to a broker in this process."""
+    """The questions of ``ClusterNode``, to a broker in this process."""
 
     @property
     def broker(self) -> Broker:

@@ -12,8 +12,7 @@ from ottla.broker.cli.secure_files import MECHANISM, jaas_of
 from ottla.broker.security.certificates import Authority, CryptographyMissing, Issued, Wish
 from ottla.broker.server.first_users import FirstUser
 from ottla.broker.system.temporary import make_directory, remove_directory
-from ottla.broker.testing.members import ClusterError
-from ottla.broker.testing.seatlike import (
+from ottla.broker.testing.cluster_node import (
     ADMIN,
     BROKERS,
     OF_BROKERS,
@@ -21,6 +20,7 @@ from ottla.broker.testing.seatlike import (
     is_for_clients,
     is_own,
 )
+from ottla.broker.testing.members import ClusterError
 from ottla.client.settings.library_names import ClientLogin, Needs, settings_of
 from ottla.coordinator.configs.broker_principals import ID
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS

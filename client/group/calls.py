@@ -15,7 +15,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from ottla.client.fetching.batch_reading import BatchReading
-from ottla.client.fetching.handout import RecordHandout
+from ottla.client.fetching.consumed_positions import ConsumedPositions
 from ottla.client.group.administration import GroupAdmin
 from ottla.client.group.group_member import GroupMember
 from ottla.client.group.rebalance_listener import RebalanceListener, check_listener
@@ -45,10 +45,10 @@ class GroupCalls(BatchReading):
     def __init__(self, router: Router, fetcher: Fetcher, config: ConsumerConfig) -> None:
         super().__init__(fetcher, config.isolation)
         self._router = router
-        self._handout = RecordHandout(fetcher)
+        self._consumed = ConsumedPositions(fetcher)
         self._group: GroupMember | None = None
         if config.group_id is not None:
-            self._group = GroupMember(router.cluster, config, fetcher, self._handout)
+            self._group = GroupMember(router.cluster, config, fetcher, self._consumed)
 
     async def subscribe(
         self,
@@ -167,14 +167,14 @@ class GroupCalls(BatchReading):
             ValueError: The partition is not assigned.
         """
         offset = super().position(partition)
-        return self._handout.handed.waiting().get(partition, offset)
+        return self._consumed.returned.waiting().get(partition, offset)
 
     @abstractmethod
     def _check_running(self) -> None:
         """Raise ClientClosed unless the consumer runs."""
 
     def _leave_behind(self, partitions: Iterable[TopicPartition]) -> None:
-        self._handout.interrupt()
+        self._consumed.interrupt()
 
     def _member(self) -> GroupMember:
         if self._group is None:

@@ -69,7 +69,7 @@ class Commits:
         self._unattended: list[Ticket] = []
         self._on_failure = on_failure
         self._on_stored = on_stored
-        self._trouble: ClientError | None = None
+        self._last_error: ClientError | None = None
         self._crash: BaseException | None = None
         self._is_closed = False
         self._tasks = ClientTasks(self._on_crash)
@@ -205,12 +205,12 @@ class Commits:
             request = member_commit_request(flight.member, flight.offsets)
             response = await connection.send(MEMBER_OFFSET_COMMIT, request)
         except TransportError as error:
-            self._trouble = error
+            self._last_error = error
             code = ErrorCode.NETWORK_EXCEPTION
         except RequestRefused as error:
             code = error.code
         except UnsupportedByBroker as error:
-            self._trouble = error
+            self._last_error = error
             code = ErrorCode.UNSUPPORTED_VERSION
         else:
             codes = codes_by_partition(response)
@@ -253,9 +253,9 @@ class Commits:
         if fenced:
             return CommitFailed(self._group_id, next(iter(fenced.values())), fenced)
         partition, code = next(iter(ticket.failed.items()))
-        trouble = self._trouble
-        if code in WITHOUT_ANSWER and trouble is not None:
-            return trouble
+        error = self._last_error
+        if code in WITHOUT_ANSWER and error is not None:
+            return error
         if code is ErrorCode.NONE:
             code = ErrorCode.REQUEST_TIMED_OUT
         return RequestRefused.for_partition(code, partition)

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.client.group.membership import Membership
-from ottla.client.group.offsets import FAREWELL_MS, GroupOffsets
+from ottla.client.group.offsets import LEAVE_LIMIT_MS, GroupOffsets
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.errors import ClientError, RequestRefused, UnsupportedByBroker
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from ottla.client.cluster.cluster import ClusterClient
+    from ottla.client.fetching.consumed_positions import ConsumedPositions
     from ottla.client.fetching.fetcher import Fetcher
-    from ottla.client.fetching.handout import RecordHandout
     from ottla.client.group.change import AssignmentChange
     from ottla.client.group.identity import GroupIdentity
     from ottla.client.group.rebalance_listener import RebalanceListener
@@ -41,14 +41,14 @@ class GroupMember:
         cluster: ClusterClient,
         config: ConsumerConfig,
         fetcher: Fetcher,
-        handout: RecordHandout,
+        consumed: ConsumedPositions,
     ) -> None:
         self.is_subscribed = False
-        self.offsets = GroupOffsets(cluster, config, fetcher, handout)
+        self.offsets = GroupOffsets(cluster, config, fetcher, consumed)
         self._clock = cluster.environment.clock
         self._config = config
         self._fetcher = fetcher
-        self._handout = handout
+        self._consumed = consumed
         self._listener: RebalanceListener | None = None
         self._companion: RebalanceListener | None = None
         self._membership = Membership(cluster, config, self, fetcher.crash)
@@ -76,7 +76,7 @@ class GroupMember:
         The companion is responsible for the records handed out in between."""
         self._companion = companion
         self.offsets.is_delegated = companion is not None
-        self._handout.handed.finish()
+        self._consumed.returned.finish()
 
     def commit_if_due(self) -> None:
         """Start an automatic commit of what the application has processed."""
@@ -132,8 +132,8 @@ class GroupMember:
             raise ClientError("a rebalance listener cannot end the subscription it listens to")
         async with self._changing:
             if has_failed:
-                self._handout.rewind()
-            self._handout.interrupt()
+                self._consumed.rewind()
+            self._consumed.interrupt()
             change = self._member.leaving_change()
             try:
                 if change is not None:
@@ -141,7 +141,7 @@ class GroupMember:
             finally:
                 self.is_subscribed = False
                 self._listener = None
-                limit_ms = min(self._config.request_timeout_ms, FAREWELL_MS)
+                limit_ms = min(self._config.request_timeout_ms, LEAVE_LIMIT_MS)
                 await self._membership.leave(limit_ms, is_closing=is_closing)
 
     async def _carry_out(self, change: AssignmentChange) -> None:
@@ -209,7 +209,7 @@ class GroupMember:
 
     def on_news(self) -> None:
         """Stop handing out records until the application has carried out the change."""
-        self._handout.interrupt()
+        self._consumed.interrupt()
         self._fetcher.arrived.set()
 
     def on_identity(self, identity: GroupIdentity) -> None:
@@ -219,4 +219,4 @@ class GroupMember:
     def on_tick(self) -> bool:
         """Commit if due. Returns whether the application has taken records since the last tick."""
         self.commit_if_due()
-        return self._handout.handed.has_progressed()
+        return self._consumed.returned.has_progressed()

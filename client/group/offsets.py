@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ottla.client.cluster.cluster import ClusterClient
+    from ottla.client.fetching.consumed_positions import ConsumedPositions
     from ottla.client.fetching.fetcher import Fetcher
-    from ottla.client.fetching.handout import RecordHandout
     from ottla.client.group.identity import GroupIdentity
     from ottla.client.records.committed import Committed
     from ottla.client.settings.config import ConsumerConfig
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # The longest wait for a coordinator that does not answer while partitions are given up.
-FAREWELL_MS = 10_000.0
+LEAVE_LIMIT_MS = 10_000.0
 
 
 class GroupOffsets:
@@ -37,13 +37,13 @@ class GroupOffsets:
         cluster: ClusterClient,
         config: ConsumerConfig,
         fetcher: Fetcher,
-        handout: RecordHandout,
+        consumed: ConsumedPositions,
     ) -> None:
         assert config.group_id is not None
         self._cluster = cluster
         self._config = config
         self._fetcher = fetcher
-        self._handout = handout
+        self._consumed = consumed
         self._tasks = ClientTasks(fetcher.crash)
         self._coordinators = OwnCoordinators(cluster, "commits")
         self._commits = Commits(
@@ -76,8 +76,8 @@ class GroupOffsets:
                 "a parallel run is under way, and what was handed out is not done yet: commit by "
                 "the run, or say which offsets"
             )
-        positions = self._handout.given() if offsets is None else offsets
-        self._handout.settle(positions)
+        positions = self._consumed.given() if offsets is None else offsets
+        self._consumed.settle(positions)
         await self._commits.commit(positions, member)
 
     async def stored(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
@@ -87,7 +87,7 @@ class GroupOffsets:
     def commit_if_due(self, now_ms: float, member: GroupIdentity) -> None:
         """As ``GroupMember.commit_if_due``, which has partitions."""
         if not self.is_delegated and self._commits.due(now_ms):
-            self._note(self._handout.finished())
+            self._note(self._consumed.finished())
             self._commits.start_commit(member)
 
     def _tell_failure(self, error: ClientError) -> None:
@@ -97,8 +97,8 @@ class GroupOffsets:
         """Store what was handed out before it is given up; never raises."""
         if not self._config.auto_commit or self.is_delegated:
             return
-        self._note(self._handout.given())
-        limit_ms = min(self._config.request_timeout_ms, FAREWELL_MS)
+        self._note(self._consumed.given())
+        limit_ms = min(self._config.request_timeout_ms, LEAVE_LIMIT_MS)
         error = await self._commits.finish(member, limit_ms)
         if error is not None:
             logger.warning("positions are given up without being stored: %s", error)

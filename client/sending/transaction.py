@@ -24,7 +24,7 @@ from ottla.client.sending.coordinator_requests import (
     AskPartitions,
 )
 from ottla.client.sending.transaction_contents import Parts
-from ottla.client.sending.transaction_states import ProducerTransactionState, Trouble
+from ottla.client.sending.transaction_states import ProducerTransactionState, TransactionFailure
 from ottla.client.sending.transaction_verdict import Judgement, NextStep, judge_error
 from ottla.protocol.errors import ErrorCode
 
@@ -64,19 +64,19 @@ class ProducerTransaction:
         "_may_have_ended",
         "_needs_renewal",
         "can_renew",
+        "failure",
         "identity",
         "level",
         "outcome",
         "parts",
         "serial",
         "state",
-        "trouble",
         "version",
     )
 
     def __init__(self) -> None:
         self.state = ProducerTransactionState.UNINITIALIZED
-        self.trouble: Trouble | None = None
+        self.failure: TransactionFailure | None = None
         self.identity = NO_IDENTITY
         # The protocol version of this transaction, and the one for the next: a newly found level of
         # the cluster does not change an open transaction.
@@ -137,7 +137,7 @@ class ProducerTransaction:
         """Abort the transaction."""
         assert self.state in (ProducerTransactionState.OPEN, ProducerTransactionState.BROKEN)
         self.state = ProducerTransactionState.ABORTING
-        self.trouble = None
+        self.failure = None
         self.parts.drop_waiting()
 
     # Records.
@@ -288,7 +288,7 @@ class ProducerTransaction:
             self.state = ProducerTransactionState.RENEWING
         elif needs_renewal:
             self.state = ProducerTransactionState.FATAL
-            self.trouble = Trouble(
+            self.failure = TransactionFailure(
                 NextStep.INITIALIZE, ErrorCode.UNSUPPORTED_VERSION, is_fatal=True
             )
         else:
@@ -304,11 +304,11 @@ class ProducerTransaction:
         if judgement is Judgement.FATAL:
             in_doubt = self.state is ProducerTransactionState.COMMITTING and self._may_have_ended
             self.state = ProducerTransactionState.FATAL
-            self.trouble = Trouble(step, code, is_fatal=True, is_in_doubt=in_doubt)
+            self.failure = TransactionFailure(step, code, is_fatal=True, is_in_doubt=in_doubt)
         elif self.state in (ProducerTransactionState.OPEN, ProducerTransactionState.COMMITTING):
             self._needs_renewal = self._needs_renewal or self.version < VERSION_IMPLICIT
             self.state = ProducerTransactionState.BROKEN
-            self.trouble = Trouble(step, code, is_fatal=False)
+            self.failure = TransactionFailure(step, code, is_fatal=False)
         return judgement
 
 

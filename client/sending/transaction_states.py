@@ -59,7 +59,7 @@ LEGAL: dict[Call, frozenset[ProducerTransactionState]] = {
 }
 
 
-class Trouble(NamedTuple):
+class TransactionFailure(NamedTuple):
     """Why a transaction, or the producer with ``is_fatal``, cannot continue.
 
     With ``is_in_doubt`` the transaction may have been committed."""

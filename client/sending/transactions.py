@@ -316,22 +316,22 @@ class ProducerTransactions:
 
     def error(self) -> TransactionError:
         """Return why records cannot be sent in this transaction."""
-        trouble = self.machine.trouble
-        if trouble is None:
+        failure = self.machine.failure
+        if failure is None:
             return TransactionAborted("the transaction was aborted before this was sent")
-        why = self._reason or f"{trouble.code.text} [{trouble.code.name}]"
-        text = f"{trouble.step.value} failed: {why}"
-        if not trouble.is_fatal:
-            return AbortRequired(f"{text}; abort the transaction", trouble.code)
-        if trouble.is_in_doubt:
+        why = self._reason or f"{failure.code.text} [{failure.code.name}]"
+        text = f"{failure.step.value} failed: {why}"
+        if not failure.is_fatal:
+            return AbortRequired(f"{text}; abort the transaction", failure.code)
+        if failure.is_in_doubt:
             text = f"{text}; whether the transaction was committed is unknown"
-        if trouble.code in FENCING:
+        if failure.code in FENCING:
             return ProducerFenced(
                 f"{text}; another producer has the transactional id {self.transactional_id!r} "
                 "now, or its transaction was open for too long",
-                trouble.code,
+                failure.code,
             )
-        return ProducerUnusable(text, trouble.code)
+        return ProducerUnusable(text, failure.code)
 
 
 def set_error(future: asyncio.Future[None], error: ClientError) -> None:

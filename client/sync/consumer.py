@@ -398,7 +398,7 @@ class Consumer(GroupCalls, Generic[ReadKey, ReadValue]):
             yield from self._inner._one_by_one(records)
 
     def _give_back(self) -> None:
-        self._inner._handout.rewind()
+        self._inner._consumed.rewind()
 
     def start(self) -> None:
         """Connect to the cluster and start fetching. ``with`` calls it.

@@ -227,5 +227,5 @@ class Controller:
         done = plan.writes.finish()
         writer = self.context.writer(self.context.after(done))
         messages = [*writer.announce(plan.new, frozenset(plan.new))] if plan.new else []
-        messages += writer.farewell(plan.gone) if plan.gone else []
+        messages += writer.forget_topics(plan.gone) if plan.gone else []
         return ControllerDecision(done, tuple(messages), reply, reason)

@@ -105,7 +105,7 @@ class RequestWriter:
         yield self._to(node_id, self._leadership(node_id, held, FULL_UPDATE, frozenset()))
         yield self._to(node_id, self._update(everything, FULL_UPDATE))
 
-    def farewell(self, topics: Sequence[TopicImage]) -> Iterator[ControlRequest]:
+    def forget_topics(self, topics: Sequence[TopicImage]) -> Iterator[ControlRequest]:
         """Have brokers delete the replicas of deleted topics, then drop the topics' metadata."""
         for node_id in sorted(self.image.brokers):
             stopped = [

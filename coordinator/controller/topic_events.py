@@ -68,7 +68,7 @@ def on_topics(context: ControllerContext, event: TopicsRead) -> ControllerDecisi
     changed = Settlement(context).settle(writes, after, touched, None)
     done = writes.finish()
     writer = context.writer(context.after(done))
-    messages: list[ControlRequest] = [*writer.farewell(gone)] if gone else []
+    messages: list[ControlRequest] = [*writer.forget_topics(gone)] if gone else []
     messages += writer.announce(touched, context.new(changed)) if touched else []
     return ControllerDecision(done, tuple(messages), reason="topics changed")
 

@@ -40,7 +40,7 @@ logger.addFilter(WithoutContent())
 
 # kazoo waits up to a minute between two attempts, far longer than a session lives.
 _RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.4, "max_delay": 0.5}
-_FAREWELL_SECONDS = 5.0
+_CLOSE_SECONDS = 5.0
 # Windows has none.
 _poll = getattr(select, "poll", None)
 
@@ -183,7 +183,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
             is_over = self._stopped.is_set()
         # A frozen server does not answer the farewell; kazoo would wait for it without end.
         patience = threading.Timer(
-            min(_FAREWELL_SECONDS, self._timeout_ms / 2000), self._connection.cut
+            min(_CLOSE_SECONDS, self._timeout_ms / 2000), self._connection.cut
         )
         patience.daemon = True
         patience.start()

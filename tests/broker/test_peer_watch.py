@@ -31,7 +31,7 @@ async def test_its_session_need_not_run_out() -> None:
     async with running_cluster(3, {"zookeeper.session.timeout.ms": "600000"}) as cluster:
         await with_topic(cluster)
         dead = cluster.controller
-        # Time for the others to have begun their vigil.
+        # Time for the others to have begun their peer_watch.
         await asyncio.sleep(0.5)
         epoch = dead.metadata.image.controller_epoch
         await vanish(dead)

@@ -179,7 +179,7 @@ def test_processes_go_with_a_program_that_forgets_them() -> None:
         "import ottla\n"
         "cluster = ottla.Cluster(subprocess=True).start()\n"
         "cluster.faults.pause(1)\n"
-        "print(cluster._members.members[1].seat._process._process.pid)\n"
+        "print(cluster._members.members[1].node._process._process.pid)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT

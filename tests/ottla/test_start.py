@@ -62,7 +62,7 @@ NO_CLUSTER_NEEDS = NOBODY_NEEDS | {
     "tempfile",
     "ottla.broker.cli",
     "ottla.broker.testing.child",
-    "ottla.broker.testing.remote_seat",
+    "ottla.broker.testing.remote_node",
     "ottla.broker.testing.topics",
     "ottla.client.admin",
     "ottla.client.cli",

@@ -60,11 +60,11 @@ async def describe(admin: Admin, cluster: ClusterDescription, arguments: argpars
     topics = await admin.list_topics()
     missing = await admin.unreachable(cluster.brokers)
     topics.sort(key=lambda topic: (topic.is_internal, topic.name))
-    troubled = [
+    unhealthy = [
         (topic, part)
         for topic in topics
         for part in topic.partitions.values()
-        if _is_troubled(part)
+        if _is_unhealthy(part)
     ]
     brokers = list(_brokers(cluster, topics, missing))
     if arguments.format == "json":
@@ -72,16 +72,16 @@ async def describe(admin: Admin, cluster: ClusterDescription, arguments: argpars
             "cluster_id": cluster.cluster_id,
             "controller": None if cluster.controller_id < 0 else cluster.controller_id,
             "brokers": [one._asdict() for one in brokers],
-            "under_replicated": [_described(*item) for item in troubled],
+            "under_replicated": [_described(*item) for item in unhealthy],
         }
         write(json_document(document))
         return 0
     headings = [name.upper() for name in BrokerRow._fields if name != "reachable"]
     rows = [_cells(one) for one in brokers]
-    trouble = trouble_text(troubled, lists_internal=arguments.internal)
+    problem = problem_text(unhealthy, lists_internal=arguments.internal)
     if cluster.controller_id < 0:
-        trouble += f"\n{WITHOUT_CONTROLLER}\n"
-    write(f"cluster {cluster.cluster_id}\n\n{table(headings, rows)}\n{trouble}")
+        problem += f"\n{WITHOUT_CONTROLLER}\n"
+    write(f"cluster {cluster.cluster_id}\n\n{table(headings, rows)}\n{problem}")
     return 0
 
 
@@ -136,7 +136,7 @@ def _brokers(
         )
 
 
-def _is_troubled(part: PartitionView) -> bool:
+def _is_unhealthy(part: PartitionView) -> bool:
     return part.leader_id < 0 or len(part.isr) < len(part.replicas)
 
 
@@ -150,9 +150,9 @@ def _described(topic: TopicView, part: PartitionView) -> dict[str, object]:
     }
 
 
-def trouble_text(troubled: list[tuple[TopicView, PartitionView]], *, lists_internal: bool) -> str:
+def problem_text(unhealthy: list[tuple[TopicView, PartitionView]], *, lists_internal: bool) -> str:
     """The unhealthy partitions as text: each one of users' topics, the number of internal ones."""
-    if not troubled:
+    if not unhealthy:
         return "every partition has its leader and all its replicas in sync\n"
     rows = [
         (
@@ -162,19 +162,19 @@ def trouble_text(troubled: list[tuple[TopicView, PartitionView]], *, lists_inter
             ",".join(map(str, part.replicas)),
             ",".join(map(str, part.isr)) or None,
         )
-        for topic, part in troubled
+        for topic, part in unhealthy
         if lists_internal or not topic.is_internal
     ]
     listed = table(("UNDER-REPLICATED", "PARTITION", "LEADER", "REPLICAS", "ISR"), rows)
-    summary = "" if lists_internal else _of_internal(troubled)
+    summary = "" if lists_internal else _of_internal(unhealthy)
     return "\n".join(([listed] if rows else []) + ([summary] if summary else []))
 
 
-def _of_internal(troubled: list[tuple[TopicView, PartitionView]]) -> str:
-    """A line for each internal topic, whose fifty partitions may have the same trouble."""
+def _of_internal(unhealthy: list[tuple[TopicView, PartitionView]]) -> str:
+    """A line for each internal topic, whose fifty partitions may have the same problem."""
     lines = []
-    for topic in {item[0].name: item[0] for item in troubled if item[0].is_internal}.values():
-        parts = [part for found, part in troubled if found is topic]
+    for topic in {item[0].name: item[0] for item in unhealthy if item[0].is_internal}.values():
+        parts = [part for found, part in unhealthy if found is topic]
         orphans = sum(part.leader_id < 0 for part in parts)
         leaders = f", {orphans} of them a leader" if orphans else ""
         lines.append(

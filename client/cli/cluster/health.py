@@ -70,7 +70,7 @@ async def show_info(
 async def show_health(
     admin: Admin, cluster: ClusterDescription, arguments: argparse.Namespace
 ) -> int:
-    """Write every kind of trouble with its count and first examples; status 1 if there is any."""
+    """Write every kind of problem with its count and first examples; status 1 if there is any."""
     topics = await admin.list_topics()
     missing = await admin.unreachable(cluster.brokers)
     limits = await min_isr(admin, topics)
@@ -121,13 +121,13 @@ def judge(
 
 
 def health_text(health: Health) -> str:
-    """One line if all is well, or one for each kind of trouble."""
+    """One line if all is well, or one for each kind of problem."""
     if health.is_healthy:
         return "healthy: all brokers answer, every partition has its leader and all its replicas\n"
     lines = [] if health.has_controller else ["no controller: nothing can be created or elected"]
     if health.unreachable:
         lines.append(f"brokers that do not answer: {', '.join(map(str, health.unreachable))}")
-    for names, trouble in (
+    for names, problem in (
         (health.leaderless, "without a leader, neither written nor read"),
         (health.under_min_isr, f"below {MIN_ISR}, not written with acks=all"),
         (health.under_replicated, "with fewer replicas in sync than they have"),
@@ -135,5 +135,5 @@ def health_text(health: Health) -> str:
     ):
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            lines.append(f"partitions {trouble}: {', '.join(names[:3])}{more}")
+            lines.append(f"partitions {problem}: {', '.join(names[:3])}{more}")
     return "unhealthy\n" + "".join(f"  {line}\n" for line in lines)

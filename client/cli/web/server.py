@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BACKLOG = 128
 # How long requests may go on after the end was asked for.
-FAREWELL_S = 5
+STOP_LIMIT_S = 5
 SWEEP_MS = 60_000.0
 
 
@@ -56,7 +56,7 @@ async def perform(arguments: argparse.Namespace) -> int:
             lifespan="off",
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=FAREWELL_S,
+            timeout_graceful_shutdown=STOP_LIMIT_S,
         )
     )
     console.ends_when(lambda: server.should_exit)

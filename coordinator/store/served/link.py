@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RETRY_MS = 100.0
 # An attempt that takes a third of the timeout leaves time for two more.
 ATTEMPTS_PER_TIMEOUT = 3
-FAREWELL_MS = 2_000.0
+CLOSE_LIMIT_MS = 2_000.0
 
 
 class ServedLink:
@@ -76,7 +76,7 @@ class ServedLink:
             self._stopped = self._loop.create_future()
             if self._stream is not None and self._is_open:
                 self._stream.send(messages.encode_close())
-                self._clock.call_at(self._clock.now_ms() + FAREWELL_MS, self._finish)
+                self._clock.call_at(self._clock.now_ms() + CLOSE_LIMIT_MS, self._finish)
             else:
                 self._finish()
         return self._stopped

@@ -191,7 +191,7 @@ async def test_the_controllers_requests_are_carried_out_at_once(key: ApiKey) -> 
     ("client_id", "is_answered"),
     [
         ("controller-3-to-7", True),
-        ("vigil-0-to-7", True),
+        ("watch-0-to-7", True),
         ("controller-3-to-77", False),
         ("app", False),
         ("", False),

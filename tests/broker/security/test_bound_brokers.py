@@ -110,7 +110,7 @@ async def test_neither_a_broker_nor_a_super_user_speaks_as_the_controller(
     """Even with the right epochs; admin may do everything else."""
     assert cluster._members is not None
     leader = cluster.leader("t")
-    image = cluster._members.seats[leader].broker.metadata.image  # type: ignore[attr-defined]
+    image = cluster._members.nodes[leader].broker.metadata.image  # type: ignore[attr-defined]
     request = LeaderAndIsrRequest(
         controller_id=image.controller_id, controller_epoch=image.controller_epoch, broker_epoch=1
     )

@@ -197,8 +197,8 @@ def test_an_abort_that_is_refused_for_good_is_not_asked_for_again(code: ErrorCod
     machine.ended(AskEnd(False), code, NO_IDENTITY)
 
     assert machine.state is ProducerTransactionState.FATAL
-    assert machine.trouble is not None
-    assert machine.trouble.code is code
+    assert machine.failure is not None
+    assert machine.failure.code is code
 
 
 def test_a_lost_announcement_is_aborted_whether_it_arrived_or_not() -> None:
@@ -242,9 +242,9 @@ def test_a_commit_in_doubt_is_never_called_aborted(code: ErrorCode, was_lost: bo
         machine.lost(ask)
     machine.ended(ask, code, NO_IDENTITY)
 
-    trouble = machine.trouble
-    assert trouble is not None
-    assert trouble.is_in_doubt is was_lost
+    failure = machine.failure
+    assert failure is not None
+    assert failure.is_in_doubt is was_lost
     if was_lost:
         assert machine.state is ProducerTransactionState.FATAL
 
@@ -272,8 +272,8 @@ def test_an_answer_that_leaves_the_outcome_open_puts_a_commit_in_doubt(
     machine.ended(ask, second, NO_IDENTITY)
 
     assert machine.state is ProducerTransactionState.FATAL
-    assert machine.trouble is not None
-    assert machine.trouble.is_in_doubt
+    assert machine.failure is not None
+    assert machine.failure.is_in_doubt
 
 
 def test_errors_of_a_transaction_that_is_being_aborted_are_no_news() -> None:
@@ -308,8 +308,8 @@ def test_of_many_answers_the_worst_one_counts() -> None:
     machine.added(ask, codes)
 
     assert machine.state is ProducerTransactionState.BROKEN
-    assert machine.trouble is not None
-    assert machine.trouble.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert machine.failure is not None
+    assert machine.failure.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 # The table.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.client.cli.cluster.cluster import trouble_text
+from ottla.client.cli.cluster.cluster import problem_text
 from ottla.client.cluster.metadata import PartitionView, TopicView
 from tests.client.cli import command
 from tests.client.cli.command import Ottla, is_one_sentence
@@ -72,10 +72,10 @@ def test_users_topics_come_first_and_internal_ones_are_counted() -> None:
     parts = list(offsets.partitions.values())
     parts[0] = replace(parts[0], leader_id=1)
     own = view("t", 1, leader=1)
-    troubled = [(own, own.partitions[0]), *((offsets, part) for part in parts[:17])]
+    unhealthy = [(own, own.partitions[0]), *((offsets, part) for part in parts[:17])]
 
-    short = trouble_text(troubled, lists_internal=False)
-    whole = trouble_text(troubled, lists_internal=True)
+    short = problem_text(unhealthy, lists_internal=False)
+    whole = problem_text(unhealthy, lists_internal=True)
 
     assert short.splitlines()[1].split() == ["t", "0", "1", "1,2", "1"]
     assert short.splitlines()[3:] == [

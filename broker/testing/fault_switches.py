@@ -6,10 +6,10 @@ import asyncio
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.testing.cluster_node import BROKERS, DiskCondition
 from ottla.broker.testing.faulty_requests import RequestFault
 from ottla.broker.testing.members import ClusterError, all_of
 from ottla.broker.testing.refusals import can_be_refused
-from ottla.broker.testing.seatlike import BROKERS, DiskCondition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -33,7 +33,7 @@ DATE_MS_MAX = 253_402_300_799_999
 TURNS = 8
 
 
-class Troubles:
+class FaultSwitches:
     """Lives as long as the members; lasting faults also apply to brokers that start later."""
 
     def __init__(self, members: Members) -> None:
@@ -72,8 +72,8 @@ class Troubles:
 
     async def _cut_all(self) -> None:
         await all_of(
-            seat.cut(self._cut_off_from(node_id), self._is_cut(node_id, CLIENTS_GROUP))
-            for node_id, seat in self._members.seats.items()
+            node.cut(self._cut_off_from(node_id), self._is_cut(node_id, CLIENTS_GROUP))
+            for node_id, node in self._members.nodes.items()
         )
 
     def _cut_off_from(self, node_id: int) -> list[Address]:
@@ -91,16 +91,16 @@ class Troubles:
 
     async def change_disk(self, node_id: int, changes: Mapping[str, Any]) -> None:
         """Set the state of its disk until ``mend``. Raises ClusterError."""
-        seat, member = self._members.seat(node_id), self._members.member(node_id)
+        node, member = self._members.node(node_id), self._members.member(node_id)
         member.disk = member.disk._replace(**changes)
-        await seat.set_disk(member.disk)
+        await node.set_disk(member.disk)
 
     async def mend_disk(self, node_id: int) -> None:
         """Remove the faults of its disk; also possible for a dead broker."""
         member = self._members.member(node_id)
         member.disk = DiskCondition()
-        if member.seat is not None:
-            await member.seat.set_disk(member.disk)
+        if member.node is not None:
+            await member.node.set_disk(member.disk)
 
     # ---- requests ----
 
@@ -115,11 +115,11 @@ class Troubles:
             raise ClusterError("count how many requests to disturb from 1")
         fault = RequestFault(next(self._numbers), key, error)
         if node_id is not None:
-            self._members.seat(node_id)
+            self._members.node(node_id)
         self._faults[fault.number] = (fault, node_id, times)
         await all_of(
-            seat.add_request_fault(fault)
-            for one, seat in self._members.seats.items()
+            node.add_request_fault(fault)
+            for one, node in self._members.nodes.items()
             if node_id in (None, one)
         )
 
@@ -140,17 +140,17 @@ class Troubles:
 
     async def _drop(self, number: int) -> None:
         self._faults.pop(number, None)
-        await all_of(seat.drop_request_fault(number) for seat in self._members.seats.values())
+        await all_of(node.drop_request_fault(number) for node in self._members.nodes.values())
 
     async def _on_restarted(self, node_id: int) -> None:
-        seat, member = self._members.seat(node_id), self._members.member(node_id)
+        node, member = self._members.node(node_id), self._members.member(node_id)
         # What it tore is torn.
         member.disk = member.disk._replace(is_tearing=False)
-        await seat.set_disk(member.disk)
+        await node.set_disk(member.disk)
         await self._cut_all()
         for fault, wanted, _left in list(self._faults.values()):
             if wanted in (None, node_id):
-                await seat.add_request_fault(fault)
+                await node.add_request_fault(fault)
 
     # ---- time ----
 
@@ -170,7 +170,7 @@ class Troubles:
 
     async def _step(self, ms: float) -> None:
         self._members.clock.advance(ms)
-        await all_of(seat.move_clock(ms, 0) for seat in self._members.seats.values())
+        await all_of(node.move_clock(ms, 0) for node in self._members.nodes.values())
         for _ in range(TURNS):
             await asyncio.sleep(0)
 
@@ -183,5 +183,5 @@ class Troubles:
         for one in moved:
             member = self._members.member(one)
             member.step_ms += ms
-            if member.seat is not None:
-                await member.seat.move_clock(0.0, ms)
+            if member.node is not None:
+                await member.node.move_clock(0.0, ms)

@@ -1,7 +1,7 @@
 """The interface between a cluster and each of its brokers.
 
-The cluster controls a broker only through the calls of ``Seatlike``: directly (``seat.py``), or,
-when the broker has its own process, over a connection.
+The cluster controls a broker only through the calls of ``ClusterNode``: directly
+(``local_node.py``), or, when the broker has its own process, over a connection.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_own(user: str) -> bool:
     return user == ADMIN or not is_for_clients(user)
 
 
-class SeatPlan(NamedTuple):
+class NodePlan(NamedTuple):
     """The start parameters of a broker. Ports by listener; 0 is a free one."""
 
     node_id: int
@@ -86,7 +86,7 @@ class DiskCondition(NamedTuple):
 
 
 class Notices(Protocol):
-    """What a seat reports to its cluster, at any time."""
+    """What a node reports to its cluster, at any time."""
 
     async def may_hit(self, node_id: int, number: int, what: str) -> bool:
         """A request matches a fault: return whether the fault applies once more."""
@@ -95,7 +95,7 @@ class Notices(Protocol):
         """The broker has ended by itself, or because of a fault of its disk."""
 
 
-class Seatlike(Protocol):
+class ClusterNode(Protocol):
     """The operations on one broker, wherever it runs."""
 
     async def start(self) -> dict[str, Address]:

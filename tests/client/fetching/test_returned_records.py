@@ -6,7 +6,7 @@ import sys
 import threading
 from typing import NamedTuple
 
-from ottla.client.fetching.consumed import ReturnedRecords
+from ottla.client.fetching.returned_records import ReturnedRecords
 from ottla.protocol.ids import TopicPartition
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.fetching.consumed import ReturnedRecords
+from ottla.client.fetching.returned_records import ReturnedRecords
 from ottla.client.records.committed import Committed
 
 if TYPE_CHECKING:
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 
-class RecordHandout:
+class ConsumedPositions:
     """Owned by one consumer."""
 
     def __init__(self, fetcher: Fetcher) -> None:
-        self.handed = ReturnedRecords()
+        self.returned = ReturnedRecords()
         self._fetcher = fetcher
         self._positions = fetcher.positions
 
     def interrupt(self) -> None:
         """Stop the iteration; its remaining records are fetched again when they are wanted."""
-        if offsets := self.handed.interrupt():
+        if offsets := self.returned.interrupt():
             self._put_back(offsets)
 
     def rewind(self) -> None:
         """Go back to the first records that the application may not have finished."""
-        if offsets := {**self.handed.interrupt(), **self.handed.unfinished()}:
+        if offsets := {**self.returned.interrupt(), **self.returned.unfinished()}:
             self._put_back(offsets)
 
     def settle(self, positions: Mapping[TopicPartition, Committed]) -> None:
         """Record the application's own commit: it has finished all before these positions."""
         places = self._positions
         known = {where: place for where in positions if (place := places.get(where)) is not None}
-        self.handed.settle(
+        self.returned.settle(
             {
                 where: min(positions[where].offset, place.offset)
                 for where, place in known.items()
@@ -56,11 +56,11 @@ class RecordHandout:
 
     def given(self) -> dict[TopicPartition, Committed]:
         """Return all positions, after the records that the application was given."""
-        return self._positions_but(self.handed.waiting())
+        return self._positions_but(self.returned.waiting())
 
     def finished(self) -> dict[TopicPartition, Committed]:
         """Return all positions, after the records that the application has certainly finished."""
-        return self._positions_but(self.handed.unfinished())
+        return self._positions_but(self.returned.unfinished())
 
     def _positions_but(
         self, earlier: Mapping[TopicPartition, int]

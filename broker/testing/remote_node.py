@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.server.broker import CannotStart
 from ottla.broker.testing.child_process import ChildProcess
+from ottla.broker.testing.cluster_node import DiskCondition
 from ottla.broker.testing.remote_store import ASK, CONNECT, STATE, StoreHost
-from ottla.broker.testing.seatlike import DiskCondition
 from ottla.broker.testing.wire import CallChannel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ottla.broker.testing.cluster_node import AccessState, NodePlan, Notices
     from ottla.broker.testing.faulty_requests import RequestFault
-    from ottla.broker.testing.seatlike import AccessState, Notices, SeatPlan
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Address
 
 STOP_TIMEOUT_S = 15.0
 
 
-class RemoteSeat:
-    """``Seatlike`` in another process, for one run of the broker; the next run has a new one."""
+class RemoteNode:
+    """``ClusterNode`` in another process, for one run of the broker; the next run has a new one."""
 
     def __init__(
-        self, plan: SeatPlan, store: Store, notices: Notices, log: Callable[[str], object]
+        self, plan: NodePlan, store: Store, notices: Notices, log: Callable[[str], object]
     ) -> None:
         self._plan = plan
         self._host = StoreHost(store)

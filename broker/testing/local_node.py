@@ -1,6 +1,6 @@
 """One broker and the seams around it, which inject its faults.
 
-A ``Seat`` belongs to the event loop of its broker; read ``seatlike.py`` first.
+A ``LocalNode`` belongs to the event loop of its broker; read ``cluster_node.py`` first.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from ottla.broker.server.broker import Broker
 from ottla.broker.server.log_names import as_broker
 from ottla.broker.system.real_disk import RealOffload, RealProcess
+from ottla.broker.testing.cluster_node import CLIENTS, DiskCondition
 from ottla.broker.testing.faulty_disk import WAITS, DiskFault, FaultPlan, FaultyDisk
 from ottla.broker.testing.faulty_net import FaultyNet
 from ottla.broker.testing.faulty_requests import FaultyRequests
 from ottla.broker.testing.gated_store import GatedStore
 from ottla.broker.testing.movable_clock import MovableClock
 from ottla.broker.testing.questions import Answers
-from ottla.broker.testing.seatlike import CLIENTS, DiskCondition
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ports import Ports
 from ottla.wire.clock import RealClock
@@ -27,8 +27,8 @@ from ottla.wire.real import RealNet, RealRandom
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from ottla.broker.testing.cluster_node import NodePlan, Notices
     from ottla.broker.testing.faulty_requests import RequestFault
-    from ottla.broker.testing.seatlike import Notices, SeatPlan
     from ottla.coordinator.store.store import Store
     from ottla.protocol.ports import Address, Clock, Disk, Offload, Result
 
@@ -53,11 +53,11 @@ class PatientOffload:
         return await self._below.run(function, *arguments)
 
 
-class Seat(Answers):
-    """``Seatlike`` in this process, for one run of the broker; the next run has a new one."""
+class LocalNode(Answers):
+    """``ClusterNode`` in this process, for one run of the broker; the next run has a new one."""
 
     def __init__(
-        self, plan: SeatPlan, make_disk: Callable[[Offload], Disk], store: Store, notices: Notices
+        self, plan: NodePlan, make_disk: Callable[[Offload], Disk], store: Store, notices: Notices
     ) -> None:
         self.node_id = plan.node_id
         self.clock = MovableClock(RealClock(), plan.ahead_ms, plan.step_ms)
