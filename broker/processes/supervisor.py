@@ -60,6 +60,8 @@ class Supervisor:
         self._store: EmbeddedStore | None = None
         self._server: StoreServer | None = None
         self._timer: Timer | None = None
+        # Places whose process could not even be made, and why.
+        self._unmade: dict[int, str] = {}
         self._figures: dict[int, asyncio.Future[str]] = {}
         self._finished: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.node_ids = {place: plan_of(place).node_id for place in range(1, count + 1)}
@@ -129,10 +131,12 @@ class Supervisor:
         asked = []
         for place in self.fleet.places:
             if self.fleet.state(place) is ChildState.SERVING:
-                if place not in self._figures:
-                    self._figures[place] = asyncio.get_running_loop().create_future()
-                    self._processes[place].tell("metrics")
-                asked.append((place, self._figures[place]))
+                future = self._figures.get(place)
+                if future is None:
+                    future = asyncio.get_running_loop().create_future()
+                    self._figures[place] = future
+                    self._tell(place, "metrics")
+                asked.append((place, future))
         if asked:
             await asyncio.wait([future for _, future in asked], timeout=METRICS_MS / 1_000)
         return {
@@ -148,6 +152,9 @@ class Supervisor:
 
     def look(self) -> None:
         """Find the processes that have ended."""
+        unmade, self._unmade = self._unmade, {}
+        for place, why in unmade.items():
+            self._do(self.fleet.on_ended(place, self._now(), why))
         for place, process in list(self._processes.items()):
             how = process.end()
             if how is not None:
@@ -155,10 +162,11 @@ class Supervisor:
                 self._on_ended(place, process, how)
 
     def _tick(self) -> None:
-        self.look()
-        self._do(self.fleet.tick(self._now()))
+        # Whatever happens in a step, there is a next one.
         if not self._finished.done():
             self._timer = self._ports.clock.call_at(self._now() + TICK_MS, self._tick)
+        self.look()
+        self._do(self.fleet.tick(self._now()))
 
     def _do(self, actions: list[FleetAction]) -> None:
         for action in actions:
@@ -166,11 +174,12 @@ class Supervisor:
                 case Launch(place):
                     self._launch(place)
                 case AskToStop(place):
-                    self._processes[place].tell("stop")
+                    self._tell(place, "stop")
                 case Kill(place):
-                    self._processes[place].kill()
+                    if place in self._processes:
+                        self._processes[place].kill()
                 case AskForSync(place):
-                    self._processes[place].tell("sync")
+                    self._tell(place, "sync")
                 case AllServe():
                     self.on_serving([self._addresses[place] for place in self.fleet.places])
                 case Told(is_warning, text):
@@ -179,9 +188,18 @@ class Supervisor:
                     if not self._finished.done():
                         self._finished.set_result(status)
 
+    def _tell(self, place: int, word: str) -> None:
+        # One that has just ended is not told; its end is found by the next look.
+        if place in self._processes:
+            self._processes[place].tell(word)
+
     def _launch(self, place: int) -> None:
         plan = self._plan_of(place)
-        process = SupervisedProcess(partial(self._on_message, place), lambda: None)
+        try:
+            process = SupervisedProcess(partial(self._on_message, place), lambda: None)
+        except OSError as error:
+            self._unmade[place] = f"could not be started: {error}"
+            return
         self._processes[place] = process
         process.tell("plan", plan._asdict())
         logger.info("broker %d is process %d", plan.node_id, process.pid)

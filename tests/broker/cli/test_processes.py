@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -74,3 +75,19 @@ def test_plans_have_what_each_process_needs(tmp_path: Path) -> None:
     assert (alone.plan(2).node_id, alone.plan(2).brokers, alone.plan(2).has_metrics) == (2, 3, True)
     assert (joined.plan(2).node_id, joined.plan(2).brokers) == (5, 0)
     assert joined.plan(2).settings["log.dirs"] == f"{tmp_path}/2"
+
+
+def test_one_process_loads_nothing_of_this() -> None:
+    """It starts as fast, and as small, as if there were no other."""
+    code = (
+        "import sys\n"
+        "from ottla.verbs import VERBS\n"
+        "VERBS['start'].load_parser()().parse_args([])\n"
+        "VERBS['start'].load_main()\n"
+        "print([one for one in sys.modules if 'processes' in one or 'store.served' in one])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+
+    assert done.stdout == "[]\n"
