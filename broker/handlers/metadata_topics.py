@@ -3,7 +3,8 @@
 A client that asks for all topics gets thousands of them, and asks again every few minutes, as do a
 thousand others. Kept are bytes per request version and listener, and for callers with other rights
 the list of what each may see. A difference between two images of the metadata drops the bytes of
-the topics that it names; brokers that come or go drop all, since leaders depend on them.
+the topics that it names; brokers that come or go drop all, since leaders depend on them. What is
+kept has a limit in bytes.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ _OPERATIONS_BYTES = 4
 # a topic, and with its operations as much as the answer.
 FORMS_MAX = 8
 VIEWS_MAX = 8
+# Of all that is kept, with about so much beside the bytes of each topic, and of each in a list.
+KEPT_BYTES_MAX = 64 << 20
+TOPIC_BYTES, LISTED_BYTES = 128, 8
 
 
 def encode_topic(topic: MetadataResponseTopic, version: int) -> bytes:
@@ -83,11 +87,39 @@ def describe_topic(
 class _Form:
     """The topics in one version for one listener."""
 
-    __slots__ = ("topics", "views")
+    __slots__ = ("_view_bytes", "size_bytes", "topics", "views")
 
     def __init__(self) -> None:
         self.topics: dict[str, bytes] = {}
         self.views: dict[object, EncodedItems] = {}
+        self._view_bytes: dict[object, int] = {}
+        self.size_bytes = 0
+
+    def put(self, name: str, topic: bytes) -> None:
+        """Keep a topic."""
+        assert name not in self.topics
+        self.topics[name] = topic
+        self.size_bytes += TOPIC_BYTES + len(topic)
+
+    def drop(self, name: str) -> None:
+        """The topic has changed."""
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            self.size_bytes -= TOPIC_BYTES + len(topic)
+
+    def list(self, key: object, view: EncodedItems, own_bytes: int) -> None:
+        """Keep what a caller may see. ``own_bytes``: of topics that are in this list only."""
+        if len(self.views) >= VIEWS_MAX:
+            self.drop_view()
+        self.views[key] = view
+        self._view_bytes[key] = LISTED_BYTES * len(view) + own_bytes
+        self.size_bytes += self._view_bytes[key]
+
+    def drop_view(self) -> None:
+        """Forget the oldest list."""
+        key = next(iter(self.views))
+        del self.views[key]
+        self.size_bytes -= self._view_bytes.pop(key)
 
 
 class KeptTopics:
@@ -109,9 +141,10 @@ class KeptTopics:
         if made_or_gone:
             self._names = None
         for form in self._forms.values() if touched else ():
-            form.views.clear()
+            while form.views:
+                form.drop_view()
             for name in touched:
-                form.topics.pop(name, None)
+                form.drop(name)
 
     def one(self, metadata: MetadataCache, version: int, listener: str, topic: TopicImage) -> bytes:
         """A topic of the present image, encoded."""
@@ -128,7 +161,7 @@ class KeptTopics:
         key = with_operations, authorizer.view(context)
         view = form.views.get(key)
         if view is None:
-            view = EncodedItems()
+            view, own_bytes = EncodedItems(), 0
             topics = self._image.topics
             for name in self._sorted_names():
                 if not authorizer.may_see(context, Operation.DESCRIBE, AclResourceType.TOPIC, name):
@@ -137,11 +170,27 @@ class KeptTopics:
                 if with_operations:
                     operations = authorizer.topic_operations(context, name)
                     found = put_operations(found, version, operations)
+                    own_bytes += TOPIC_BYTES + len(found)
                 view.append(found)
-            if len(form.views) >= VIEWS_MAX:
-                del form.views[next(iter(form.views))]
-            form.views[key] = view
+            form.list(key, view, own_bytes)
+            self._trim(form)
         return view
+
+    @property
+    def kept_bytes(self) -> int:
+        """About what all of it takes."""
+        return sum(form.size_bytes for form in self._forms.values())
+
+    def _trim(self, used: _Form) -> None:
+        """Keep to the limit: the other forms go first, then lists, then the topics."""
+        while self.kept_bytes > KEPT_BYTES_MAX:
+            if len(self._forms) > 1:
+                oldest = next(kind for kind, form in self._forms.items() if form is not used)
+                del self._forms[oldest]
+            elif used.views:
+                used.drop_view()
+            else:
+                self._forms.clear()
 
     def _sorted_names(self) -> list[str]:
         if self._names is None:
@@ -169,7 +218,8 @@ class KeptTopics:
         found = form.topics.get(topic.name)
         if found is None:
             found = encode_topic(describe_topic(metadata, topic, *kind), kind[0])
-            form.topics[topic.name] = found
+            form.put(topic.name, found)
+            self._trim(form)
         return found
 
 

@@ -194,3 +194,57 @@ def test_what_is_kept_is_bounded() -> None:
 
     assert len(forms) <= metadata_topics.FORMS_MAX
     assert max(len(form.views) for form in forms.values()) <= metadata_topics.VIEWS_MAX
+
+
+def test_what_is_kept_has_a_limit_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight lists in eight forms of a large cluster once took hundreds of megabytes."""
+    metadata = MetadataCache(HandClock())
+    ends = (Endpoint("INSIDE", "INSIDE", 9092, "PLAINTEXT"),)
+    metadata.take([BrokerChanged(BrokerRegistration(1, ends))])
+    state = PartitionState((1,), 1, 0, (1,), 0)
+    names = [f"topic-{number}" for number in range(20)]
+    metadata.take(TopicChanged(TopicImage(name, b"1" * 16, {0: state})) for name in names)
+    services = _services(metadata, Authorizer())
+    kept = kept_topics(metadata)
+    request = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+
+    def ask(version: int) -> list[str]:
+        context = _context(version, "INSIDE", "User:one")
+        answer = handle(services, context, request)
+        assert len(answer.topics) == 20
+        return [str(form) for form in kept._forms]
+
+    ask(12)
+    one_form = kept.kept_bytes
+    assert one_form > 20 * metadata_topics.TOPIC_BYTES
+    monkeypatch.setattr(metadata_topics, "KEPT_BYTES_MAX", int(2.5 * one_form))
+    for version in (8, 9, 10, 11, 12):
+        ask(version)
+        assert kept.kept_bytes <= metadata_topics.KEPT_BYTES_MAX
+    assert ask(12) == ["(11, 'INSIDE')", "(12, 'INSIDE')"]
+
+    # Not even one list fits; then not even the topics.
+    monkeypatch.setattr(metadata_topics, "KEPT_BYTES_MAX", int(0.7 * one_form))
+    ask(10)
+    assert 0 < kept.kept_bytes <= metadata_topics.KEPT_BYTES_MAX
+    monkeypatch.setattr(metadata_topics, "KEPT_BYTES_MAX", 100)
+    assert ask(10) == []
+    assert kept.kept_bytes == 0
+
+
+def test_what_changes_gives_its_bytes_back() -> None:
+    """A count that only grows would end all keeping after some days."""
+    metadata = MetadataCache(HandClock())
+    metadata.take([BrokerChanged(BrokerRegistration(1, ()))])
+    services = _services(metadata, Authorizer())
+    kept = kept_topics(metadata)
+    sizes = set()
+    for number in range(5):
+        state = PartitionState((1,), 1, number, (1,), number)
+        metadata.take([TopicChanged(TopicImage("t", b"1" * 16, {0: state}))])
+        handle(services, _context(12, "INSIDE", "User:one"), MetadataRequest(topics=None))
+        sizes.add(kept.kept_bytes)
+
+    assert len(sizes) == 1
+    metadata.take([TopicGone("t")])
+    assert kept.kept_bytes == 0
