@@ -26,7 +26,7 @@ from ottla.client.console.forms import form_of
 from ottla.client.console.openapi import describe, plain_path
 from ottla.client.console.page_maker import FOLDER, NOT_STORED, Facts, PageMaker
 from ottla.client.console.page_table import PAGES, RECORD_PARAMETERS
-from ottla.client.console.streams import Tails
+from ottla.client.console.streams import ALIVE_PAGES_MAX, Tails
 from ottla.client.console.views.asked import BadRequest, Question, checked_name
 from ottla.client.console.views.failures import EXPECTED, NOT_FOUND, UNAUTHORIZED, Refused
 from ottla.client.console.views.results import RESULTS
@@ -82,7 +82,7 @@ class Console:
     def __init__(self, visits: Visits, options: ConsoleOptions) -> None:
         self._visits = visits
         self._options = options
-        self._tails = Tails()
+        self._tails, self._alive_pages = Tails(), Tails(ALIVE_PAGES_MAX)
         self._pages = PageMaker(Facts(options.bootstrap, options.allow_changes, visits.must_log_in))
         routes = [Route("/", self._start), Route("/login", self._login, methods=["GET", "POST"])]
         routes.append(Route("/logout", self._logout, methods=["POST"]))
@@ -109,7 +109,7 @@ class Console:
 
     def ends_when(self, is_ending: Callable[[], bool]) -> None:
         """End the live tails once this is true, within about a second."""
-        self._tails.is_ending = is_ending
+        self._tails.is_ending = self._alive_pages.is_ending = is_ending
 
     @property
     def allows_changes(self) -> bool:
@@ -169,7 +169,7 @@ class Console:
 
         try:
             question = question_of(request)
-            events = alive_events(self.connection_of(request), question, self._tails, render)
+            events = alive_events(self.connection_of(request), question, self._alive_pages, render)
             first = await anext(events)
         except EXPECTED as error:
             return self._pages.failure(error, self.visit_of(request), as_json=True)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ottla.client.console.views.filters import RecordFilter
 
 TAILS_MAX = 20
+# The pages that show partitions alive share the recordings of their visitors.
+ALIVE_PAGES_MAX = 100
 # A browser shows no more in a second, and no person reads it.
 ROWS_PER_POLL = 100
 POLL_MS = 1_000.0
@@ -41,15 +43,17 @@ class Tails:
 
     ``is_ending`` says whether the web server is about to stop; live pages end then."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: int | None = None) -> None:
+        self._places = places
         self._open = 0
         self.is_ending: Callable[[], bool] = lambda: False
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Hold one of the places. Raises Refused if all are taken."""
-        if self._open >= TAILS_MAX:
-            raise Refused(TOO_MANY, f"{TAILS_MAX} live pages and downloads are open: close one")
+        places = TAILS_MAX if self._places is None else self._places
+        if self._open >= places:
+            raise Refused(TOO_MANY, f"{places} live pages or downloads are open: close one")
         self._open += 1
         try:
             yield
