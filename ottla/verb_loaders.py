@@ -91,6 +91,18 @@ def offsets() -> Main:
     return main
 
 
+def trace_parser() -> MakeParser:
+    from ottla.client.cli.parsers.trace import parser
+
+    return parser
+
+
+def trace() -> Main:
+    from ottla.client.cli.records.trace import main
+
+    return main
+
+
 def configs_parser() -> MakeParser:
     from ottla.client.cli.parsers.configs import parser
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.coordinating.txn_verification import Verification
     from ottla.broker.directories.replica_moves import ReplicaMoves
     from ottla.broker.engine.purgatory import Purgatory
+    from ottla.broker.housekeeping.progress_watch import ProgressWatch
     from ottla.broker.metadata.features import FinalizedFeatures
     from ottla.broker.metadata.metadata import MetadataCache
     from ottla.broker.metadata.settings import Settings
@@ -75,6 +76,8 @@ class Services:
     advertised: Callable[[int], list[ApiVersion]]
     # None: the broker takes no metrics of clients.
     telemetry: ClientTelemetry | None = None
+    # None: the broker does not remember the progress of replicas.
+    progress: ProgressWatch | None = None
 
 
 StraightAnswer = Sequence[ReplyPart] | DeferredAnswer[Sequence[ReplyPart]] | None

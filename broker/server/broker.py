@@ -260,6 +260,8 @@ class Broker:
             interval_ms = self.config.delegation_token_expiry_check_interval_ms
             leads = parts.controller.is_controller
             chores.spawn("expired tokens", parts.tokens.run(leads, interval_ms))
+        if parts.progress is not None:
+            chores.spawn("progress", parts.progress.run(self.config.trace_interval_ms))
         parts.moves.start()
         if parts.audit_topic is not None:
             chores.spawn("audit topic", parts.audit_topic.run())

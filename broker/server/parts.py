@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ottla.broker.coordinating.audit_topic import AuditTopic
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.following.fetchers import Fetchers
+    from ottla.broker.housekeeping.progress_watch import ProgressWatch
     from ottla.broker.metrics.exposition import Family
     from ottla.broker.security.token_store import TokenStore
     from ottla.broker.server.shared_parts import SharedParts
@@ -97,6 +98,8 @@ class BrokerParts(NamedTuple):
     full_disk_reports: FullDiskReports
     # With ottla.client.telemetry only.
     telemetry: ClientTelemetry | None
+    # With ottla.trace.interval.ms only.
+    progress: ProgressWatch | None
 
 
 def build_parts(shared: SharedParts) -> BrokerParts:
@@ -156,6 +159,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         directory_failures=DirectoryFailures(node_id, clock, tasks),
         full_disk_reports=FullDiskReports(node_id, clock),
         telemetry=_build_telemetry(shared),
+        progress=_build_progress(shared, partitions),
     )
     _connect(parts)
     return parts
@@ -186,6 +190,19 @@ def _client_telemetry() -> type[ClientTelemetry]:
     from ottla.broker.telemetry.receiver import ClientTelemetry
 
     return ClientTelemetry
+
+
+def _progress_watch() -> type[ProgressWatch]:
+    """Loaded by brokers that keep the progress of replicas only."""
+    from ottla.broker.housekeeping.progress_watch import ProgressWatch
+
+    return ProgressWatch
+
+
+def _build_progress(shared: SharedParts, partitions: Partitions) -> ProgressWatch | None:
+    if shared.config.trace_interval_ms == 0:
+        return None
+    return _progress_watch()(shared.node_id, partitions, shared.ports.clock)
 
 
 def telemetry_families() -> Callable[[ClientTelemetry], Iterator[Family]]:

@@ -135,4 +135,5 @@ def _build_services(parts: BrokerParts, admin: ClusterAdmin, lifecycle: Lifecycl
         control=parts.receiver,
         advertised=advertised_with_telemetry if parts.telemetry else advertised_apis,
         telemetry=parts.telemetry,
+        progress=parts.progress,
     )

@@ -6,7 +6,8 @@ controller.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.cluster.config_requests import (
     ALTER_CONFIGS,
@@ -100,6 +101,36 @@ class ConfigCalls:
 
         response = await self._router.to_any(LIST_CONFIG_RESOURCES, request, check)
         return sorted(one.resource_name for one in response.config_resources)
+
+    async def record_progress(
+        self, topic: str, partition: int, offset: int
+    ) -> dict[int, dict[str, Any] | None]:
+        """Ask every broker what it remembers of a record's way to the replicas.
+
+        Only brokers of Ottla with ``ottla.trace.interval.ms`` remember it, in marks of which each
+        broker keeps 50,000.
+
+        Args:
+            topic: The topic's name.
+            partition: The partition's number.
+            offset: The record's offset.
+
+        Returns:
+            What each broker remembers from its time as the leader, by broker id; None if it
+            remembers nothing of the partition. A broker that keeps no marks is left out.
+
+        Raises:
+            RequestRefused: A broker refused.
+        """
+        name = f"ottla.progress.{partition}.{offset}"
+        request = describe_request(ResourceType.TOPIC, topic, [name])
+        found: dict[int, dict[str, Any] | None] = {}
+        for node_id in sorted(self._router.cluster.metadata.brokers):
+            response = await self._router.to_node(node_id, DESCRIBE_CONFIGS, request)
+            check_described(response)
+            for entry in entries_of(response):
+                found[node_id] = None if entry.value is None else json.loads(entry.value)
+        return found
 
     async def alter_configs(
         self,

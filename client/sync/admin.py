@@ -25,7 +25,7 @@ from ottla.client.sync.users import UserAdmin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
-    from typing import Self, Unpack
+    from typing import Any, Self, Unpack
 
     from ottla.client.admin import ClusterDescription
     from ottla.client.administration.config_calls import ConfigCalls as AsyncConfigCalls
@@ -89,6 +89,28 @@ class ConfigCalls(Face):
             UnsupportedByBroker: The broker is older than Kafka 3.7.
         """
         return self._run(self._inner.list_metrics_subscriptions())
+
+    def record_progress(
+        self, topic: str, partition: int, offset: int
+    ) -> dict[int, dict[str, Any] | None]:
+        """Ask every broker what it remembers of a record's way to the replicas.
+
+        Only brokers of Ottla with ``ottla.trace.interval.ms`` remember it, in marks of which each
+        broker keeps 50,000.
+
+        Args:
+            topic: The topic's name.
+            partition: The partition's number.
+            offset: The record's offset.
+
+        Returns:
+            What each broker remembers from its time as the leader, by broker id; None if it
+            remembers nothing of the partition. A broker that keeps no marks is left out.
+
+        Raises:
+            RequestRefused: A broker refused.
+        """
+        return self._run(self._inner.record_progress(topic, partition, offset))
 
     def alter_configs(
         self,

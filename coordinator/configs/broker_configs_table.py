@@ -404,6 +404,8 @@ ottla.oauthbearer.allow.unsecured.tokens | bool | false | - | read-only | yes
     Whether OAUTHBEARER takes tokens without a signature, which any client can make: for tests.
 ottla.oauthbearer.required.scope | list | "" | - | read-only | yes
     Scopes that a token of OAUTHBEARER must have.
+ottla.trace.interval.ms | int | 0 | >=0 | read-only | yes
+    Time between looks at the progress of replicas, for 'ottla trace record'; 0 keeps none.
 ottla.validate.records | string | full | {full, header} | cluster-wide | yes
     What is checked of produced batches: full reads all records, header the batch header alone.
 ottla.zookeeper.digest | password | null | - | read-only | yes

@@ -145,16 +145,17 @@ broker.coordinating: broker.administration broker.engine broker.membership broke
     coordinator.group.common coordinator.metadata coordinator.store coordinator.transaction
     protocol.messages protocol.records wire
 broker.handlers: broker.security broker.administration broker.authorization broker.coordinating
-    broker.directories broker.engine broker.metadata broker.partitions broker.quotas
-    broker.telemetry
+    broker.directories broker.engine broker.housekeeping broker.metadata broker.partitions
+    broker.quotas broker.telemetry
     coordinator.configs coordinator.metadata coordinator.store protocol.messages
 broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
     broker.handlers.groups broker.handlers.old broker.handlers.security
     broker.handlers.transactions
     broker.quotas coordinator.metadata protocol.messages wire
 broker.handlers.cluster: broker.administration broker.coordinating broker.directories
-    broker.engine broker.handlers broker.metadata broker.partitions broker.policy broker.quotas
-    coordinator.configs coordinator.metadata protocol.messages protocol.records
+    broker.engine broker.handlers broker.housekeeping broker.metadata broker.partitions
+    broker.policy broker.quotas coordinator.configs coordinator.metadata protocol.messages
+    protocol.records
 broker.handlers.data: broker.coordinating broker.engine broker.handlers broker.partitions
     broker.policy coordinator.metadata protocol.messages protocol.records
 broker.handlers.groups: broker.coordinating broker.engine broker.handlers broker.policy

@@ -2,14 +2,16 @@
 
 DescribeConfigs 1-4: 1 synonyms and sources, 3 types and documentation. AlterConfigs 0-2 replaces
 all that is set for a resource; IncrementalAlterConfigs 0-1 changes single settings (KIP-339).
-Resources: topics, brokers by id or "" for all of them, and groups, of which their coordinator also
-tells what it remembers (``ottla.timeline``, for those who ask for it by name), and subscriptions to
-metrics of clients (KIP-714); broker loggers are in ``handlers/broker_loggers.py``.
+Resources: topics, of which brokers also tell what they remember of a record's way to the replicas
+(``ottla.progress.PARTITION.OFFSET``); brokers by id or "" for all of them; groups, of which their
+coordinator also tells what it remembers (``ottla.timeline``; both are asked for by name);
+and subscriptions to metrics of clients (KIP-714). Broker loggers are in ``broker_loggers.py``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -36,18 +38,22 @@ from ottla.protocol.configs import (
     ConfigSource,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.ids import TopicPartition
 from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from ottla.broker.engine.context import RequestContext
     from ottla.broker.handlers.services import Services
+    from ottla.broker.housekeeping.progress_watch import ProgressWatch
     from ottla.coordinator.configs.configs import EffectiveConfig
 
 # JSON: a list of objects with time_ms, event, member_id, epoch, detail and text.
 TIMELINE = "ottla.timeline"
+# With a partition and an offset behind it, of a topic: JSON, or null if nothing is remembered.
+PROGRESS = re.compile(r"ottla\.progress\.(\d{1,10})\.(\d{1,19})", re.ASCII)
 _DOCUMENTATION_VERSION = 3
 
 _RIGHTS = {
@@ -145,6 +151,8 @@ def describe(
             ]
             if target.is_group and TIMELINE in (names or ()):
                 result.configs.append(_timeline(services, context, target.name))
+            if target.is_topic and services.progress is not None:
+                result.configs += _progress(services.progress, target.name, names or ())
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
     return response
@@ -162,6 +170,21 @@ def _timeline(
     return describe_configs.DescribeConfigsResourceResult(
         name=TIMELINE, value=value, read_only=True, config_source=ConfigSource.GROUP
     )
+
+
+def _progress(
+    watch: ProgressWatch, topic: str, names: Sequence[str]
+) -> Iterator[describe_configs.DescribeConfigsResourceResult]:
+    """When this broker saw records on the replicas, for those that are asked for."""
+    for name in names:
+        found = PROGRESS.fullmatch(name)
+        if found is None:
+            continue
+        marks = watch.of(TopicPartition(topic, int(found[1])), int(found[2]))
+        value = None if marks is None else json.dumps(marks)
+        yield describe_configs.DescribeConfigsResourceResult(
+            name=name, value=value, read_only=True, config_source=ConfigSource.TOPIC
+        )
 
 
 def _entry(
