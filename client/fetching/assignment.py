@@ -160,8 +160,8 @@ class AssignmentCalls:
             ValueError: The partition is not assigned.
         """
         self._check_assigned([partition])
-        place, end = self._positions[partition], self._end(partition)
-        return None if place.offset is None or end < 0 else max(0, end - place.offset)
+        position, end = self._positions[partition], self._end(partition)
+        return None if position.offset is None or end < 0 else max(0, end - position.offset)
 
     def is_dry_before(self, partition: TopicPartition, offset: int) -> bool:
         """Check whether no records are left between the position and an offset.

@@ -39,12 +39,14 @@ class ConsumedPositions:
     def settle(self, positions: Mapping[TopicPartition, Committed]) -> None:
         """Record the application's own commit: it has finished all before these positions."""
         places = self._positions
-        known = {where: place for where in positions if (place := places.get(where)) is not None}
+        known = {
+            where: position for where in positions if (position := places.get(where)) is not None
+        }
         self.returned.settle(
             {
-                where: min(positions[where].offset, place.offset)
-                for where, place in known.items()
-                if place.offset is not None
+                where: min(positions[where].offset, position.offset)
+                for where, position in known.items()
+                if position.offset is not None
             }
         )
 

@@ -79,10 +79,10 @@ class EpochChecks:
         partitions = [where for where in partitions if self._is_same_topic(where)]
         wanted: dict[TopicPartition, EpochQuery] = {}
         for where in partitions:
-            place, leader_epoch = self._positions[where], self._leader_epoch(where)
-            if place.is_unchecked(leader_epoch):
-                offset, epoch = place.fetch_offset, place.fetched_epoch
-                wanted[where] = EpochQuery(place.turn, offset, epoch, leader_epoch)
+            position, leader_epoch = self._positions[where], self._leader_epoch(where)
+            if position.is_unchecked(leader_epoch):
+                offset, epoch = position.fetch_offset, position.fetched_epoch
+                wanted[where] = EpochQuery(position.turn, offset, epoch, leader_epoch)
         if not wanted:
             return partitions
         try:
@@ -102,14 +102,17 @@ class EpochChecks:
 
         A pinned position is not reset: the broker behind the metadata may be stale, so reading
         pauses."""
-        place, topic = self._positions[where], self._cluster.metadata.topics[where.topic]
-        if ZERO_UUID not in (place.pinned_id, topic.topic_id) and topic.topic_id != place.pinned_id:
-            self._cluster.mark_stale()
-            self._reactions.again_later(where, place.turn)
-            return False
-        before, place.topic_id = place.topic_id, topic.topic_id
+        position, topic = self._positions[where], self._cluster.metadata.topics[where.topic]
         if (
-            place.fetched_epoch < 0
+            ZERO_UUID not in (position.pinned_id, topic.topic_id)
+            and topic.topic_id != position.pinned_id
+        ):
+            self._cluster.mark_stale()
+            self._reactions.again_later(where, position.turn)
+            return False
+        before, position.topic_id = position.topic_id, topic.topic_id
+        if (
+            position.fetched_epoch < 0
             or topic.topic_id == before
             or ZERO_UUID
             in (
@@ -124,10 +127,10 @@ class EpochChecks:
 
     def _ask_leaders(self, wanted: dict[TopicPartition, EpochQuery]) -> bool:
         """Return whether all of these read from their leaders; move the others there."""
-        places = [self._positions[where] for where in wanted]
-        astray = [place for place in places if place.read_replica is not None]
-        for place in astray:
-            place.read_replica = None
+        positions = [self._positions[where] for where in wanted]
+        astray = [position for position in positions if position.read_replica is not None]
+        for position in astray:
+            position.read_replica = None
         if astray:
             self._reactions.wake()
         return not astray
@@ -162,10 +165,13 @@ class EpochChecks:
             self._reactions.crash(failure)
             return
         for where, one in asked.items():
-            place = self._positions.get(where)
+            position = self._positions.get(where)
             # A response of the previous leader may have moved the position on meanwhile, to another
             # epoch: that needs a new query.
-            if place is not None and (place.turn, place.fetch_offset) == (one.turn, one.offset):
+            if position is not None and (position.turn, position.fetch_offset) == (
+                one.turn,
+                one.offset,
+            ):
                 self._settle(where, one, ends.get(where))
 
     def _settle(self, where: TopicPartition, asked: EpochQuery, end: EpochEndOffset | None) -> None:
@@ -177,13 +183,13 @@ class EpochChecks:
             self._cluster.mark_stale()
             self._reactions.again_later(where, asked.turn)
             return
-        place = self._positions[where]
+        position = self._positions[where]
         # A leader that cannot answer, or refuses this client, still serves the fetch.
         is_told = end is not None and code is ErrorCode.NONE and end.end_offset >= 0
-        if end is not None and is_told and end.end_offset < place.fetch_offset:
+        if end is not None and is_told and end.end_offset < position.fetch_offset:
             self._reactions.truncated(where, end.end_offset)
         else:
-            place.checked_epoch = asked.leader_epoch
+            position.checked_epoch = asked.leader_epoch
 
 
 def _request(wanted: dict[TopicPartition, EpochQuery]) -> OffsetForLeaderEpochRequest:

@@ -18,7 +18,7 @@ from ottla.client.fetching.positions import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     Positions,
-    place_asked,
+    position_asked,
 )
 from ottla.client.process.errors import LogTruncated, NoOffset
 from ottla.client.settings.config import Isolation
@@ -89,7 +89,9 @@ class Arrivals:
             (error, about)
             for error, about in self._failures
             if about is None
-            or ((place := self.positions.get(about[0])) is not None and place.turn == about[1])
+            or (
+                (position := self.positions.get(about[0])) is not None and position.turn == about[1]
+            )
         )
 
     def drop_stale_fetches(self) -> None:
@@ -100,8 +102,8 @@ class Arrivals:
 
     def is_current(self, completed: CompletedFetch) -> bool:
         """Return whether the completed fetch belongs to the partition's current turn."""
-        place = self.positions.get(completed.partition)
-        return place is not None and place.turn == completed.turn
+        position = self.positions.get(completed.partition)
+        return position is not None and position.turn == completed.turn
 
     def _on_oversize(
         self, node_id: int, error: AnswerTooLarge, wanted: list[WantedPartition]
@@ -112,18 +114,18 @@ class Arrivals:
             return
         (want,) = wanted
         self._oversize.answered(node_id, [want.partition])
-        place = place_asked(self.positions, *want[:3])
-        if place is not None:
+        position = position_asked(self.positions, *want[:3])
+        if position is not None:
             error.locate(want.partition, want.offset)
             self.fail(error, want.partition)
-            place.hold()
+            position.hold()
 
     def _failed(self, want: WantedPartition) -> None:
         """Retry later: there is no response, or no usable one."""
-        place = place_asked(self.positions, *want[:3])
-        if place is not None:
+        position = position_asked(self.positions, *want[:3])
+        if position is not None:
             if want.is_of_replica:
-                place.leave_replica(self._clock.now_ms())
+                position.leave_replica(self._clock.now_ms())
             self._again_later(want.partition, want.turn)
 
     def _on_part(self, want: WantedPartition, part: PartitionData, connection: Connection) -> None:
@@ -131,18 +133,18 @@ class Arrivals:
         if code is not ErrorCode.NONE:
             self._on_error(want, code, connection)
             return
-        place = self.positions[want.partition]
-        place.failures = 0
-        place.high_watermark = part.high_watermark
-        place.last_stable_offset = part.last_stable_offset
-        place.log_start_offset = part.log_start_offset
+        position = self.positions[want.partition]
+        position.failures = 0
+        position.high_watermark = part.high_watermark
+        position.last_stable_offset = part.last_stable_offset
+        position.log_start_offset = part.log_start_offset
         if part.preferred_read_replica >= 0:
             # The leader sends no records while a nearer replica has them.
-            place.read_replica = part.preferred_read_replica
-            place.read_replica_until_ms = self._clock.now_ms() + self._config.metadata_max_age_ms
-            if place.read_replica not in self._cluster.metadata.brokers:
+            position.read_replica = part.preferred_read_replica
+            position.read_replica_until_ms = self._clock.now_ms() + self._config.metadata_max_age_ms
+            if position.read_replica not in self._cluster.metadata.brokers:
                 # The replica is new or gone; the leader would keep referring the consumer to it.
-                place.leave_replica(self._clock.now_ms())
+                position.leave_replica(self._clock.now_ms())
                 self._cluster.mark_stale()
         records = part.records
         if not isinstance(records, memoryview) or not records:
@@ -184,13 +186,13 @@ class Arrivals:
 
     def _on_error(self, want: WantedPartition, code: ErrorCode, connection: Connection) -> None:
         where = want.partition
-        place = place_asked(self.positions, *want[:3])
-        if place is None:
+        position = position_asked(self.positions, *want[:3])
+        if position is None:
             return
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             known = self._cluster.metadata.partition(where)
             is_of_leader = known is not None and known.leader_epoch == want.leader_epoch
-            if place.fetch_count == 0 and is_of_leader and not want.is_of_replica:
+            if position.fetch_count == 0 and is_of_leader and not want.is_of_replica:
                 self._reset(where, want.offset)
             else:
                 # Buffered data is still good, and a follower or former leader may have less: a
@@ -217,8 +219,8 @@ class Arrivals:
 
     def _truncated(self, where: TopicPartition, end: int) -> None:
         """Continue where the new leader's log diverges, which is before the position."""
-        place = self.positions[where]
-        offset = place.fetch_offset if place.offset is None else place.offset
+        position = self.positions[where]
+        offset = position.fetch_offset if position.offset is None else position.offset
         if self._config.offset_reset == "none":
             self.fail(LogTruncated(where, offset, end), where)
             self.positions[where].hold()
@@ -228,7 +230,7 @@ class Arrivals:
             "committed records were lost",
             *where,
             end,
-            place.fetch_offset,
+            position.fetch_offset,
         )
         self.positions.seek(where, min(offset, end))
         self.drop_stale_fetches()
@@ -241,10 +243,10 @@ class Arrivals:
             self._reset(where, self.positions[where].offset)
 
     def _again_later(self, where: TopicPartition, turn: int) -> None:
-        place = self.positions.get(where)
-        if place is not None and place.turn == turn:
+        position = self.positions.get(where)
+        if position is not None and position.turn == turn:
             delay_ms = self._config.retry_backoff.delay_ms(
-                place.failures + 1, self._random.random()
+                position.failures + 1, self._random.random()
             )
             self.positions.delay(where, self._clock.now_ms() + delay_ms)
 

@@ -28,7 +28,7 @@ from ottla.client.fetching.offsets import look_up
 from ottla.client.fetching.positions import (
     by_source,
     leave_replica,
-    place_asked,
+    position_asked,
     ready_of,
 )
 from ottla.client.process.tasks import guarded
@@ -140,15 +140,17 @@ class Fetcher(Arrivals):
         metadata = self._cluster.metadata
         by_leader = False
         for where in self._epoch_checks.passed(node_id, connection, ready):
-            place, known = positions[where], metadata.partition(where)
+            position, known = positions[where], metadata.partition(where)
             leader_id, leader_epoch = (
                 (node_id, -1) if known is None else (known.leader_id, known.leader_epoch)
             )
             is_of_replica = leader_id != node_id
-            by_leader = by_leader or now_ms < place.leader_only_until_ms
-            offset, limit_bytes = place.fetch_offset, place.limit_bytes
+            by_leader = by_leader or now_ms < position.leader_only_until_ms
+            offset, limit_bytes = position.fetch_offset, position.limit_bytes
             wanted.append(
-                WantedPartition(where, place.turn, offset, limit_bytes, leader_epoch, is_of_replica)
+                WantedPartition(
+                    where, position.turn, offset, limit_bytes, leader_epoch, is_of_replica
+                )
             )
         if not wanted:
             return
@@ -215,13 +217,13 @@ class Fetcher(Arrivals):
             asked_for = by_partition.get(where)
             if part.records or part.error_code or part.preferred_read_replica >= 0:
                 is_empty = False
-            if asked_for is not None and place_asked(self.positions, *asked_for[:3]) is not None:
+            if asked_for is not None and position_asked(self.positions, *asked_for[:3]) is not None:
                 self._on_part(asked_for, part, connection)
         if is_empty:
             for want in wanted:
-                if (place := place_asked(self.positions, *want[:3])) is not None:
+                if (position := position_asked(self.positions, *want[:3])) is not None:
                     is_committed = self._config.isolation is Isolation.READ_COMMITTED
-                    place.came_dry(want.offset, place.end(is_committed=is_committed))
+                    position.came_dry(want.offset, position.end(is_committed=is_committed))
 
     async def _look_up(self) -> None:
         failed = await look_up(

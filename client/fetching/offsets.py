@@ -76,12 +76,12 @@ async def look_up(
         found = dict.fromkeys(wanted, error)
     failed = []
     for where, answer in found.items():
-        place, turn = positions.get(where), turns[where]
+        position, turn = positions.get(where), turns[where]
         if isinstance(answer, ClientError):
             failed.append((where, turn, answer))
         elif answer.offset >= 0:
             positions.looked_up(where, turn, answer.offset)
-        elif place is not None and place.turn == turn:
+        elif position is not None and position.turn == turn:
             # No record is that late: continue at the end.
             positions.seek_timestamp(where, LATEST_TIMESTAMP)
     return failed

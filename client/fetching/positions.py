@@ -252,7 +252,7 @@ def ready_of(
     return ready
 
 
-def place_asked(
+def position_asked(
     positions: Positions, partition: TopicPartition, turn: int, offset: int
 ) -> PartitionPosition | None:
     """Return the position that was fetched, None if the consumer has left it.

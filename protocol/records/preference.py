@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def may_be_compiled() -> bool:
@@ -28,3 +31,12 @@ def compiled_twin(name: str, *functions: str) -> Any:
     except ImportError:
         return None
     return twin if all(hasattr(twin, function) for function in functions) else None
+
+
+def of_version(version: int, twin: Any, forms: Sequence[tuple[int, str, Any]]) -> Any:
+    """What reads or writes that version: of the compiled twin if there is one, or else plain.
+
+    ``forms``, newest first, are the first version of each, its name in the twin, and the plain
+    function."""
+    name, plain = next((name, plain) for first, name, plain in forms if version >= first)
+    return getattr(twin, name) if twin else plain

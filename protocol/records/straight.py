@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.errors import RemoteProtocolError
 from ottla.protocol.primitives import read_long_uvarint
-from ottla.protocol.records.preference import compiled_twin
+from ottla.protocol.records.preference import compiled_twin, of_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,13 +51,12 @@ def produce_reader(
 ) -> Callable[[memoryview, int], SingleProduce | None]:
     """What reads a whole frame of that version, given where its header's client id ends."""
     assert version in PRODUCE_VERSIONS
-    read: Callable[[memoryview, int], SingleProduce | None]
-    if version >= _TOPIC_ID_FROM:
-        read = twin.read_produce_by_id if twin else _read_by_id
-    elif version >= _FLEXIBLE_FROM:
-        read = twin.read_produce_compact if twin else _read_compact
-    else:
-        read = twin.read_produce_classic if twin else _read_classic
+    forms = (
+        (_TOPIC_ID_FROM, "read_produce_by_id", _read_by_id),
+        (_FLEXIBLE_FROM, "read_produce_compact", _read_compact),
+        (0, "read_produce_classic", _read_classic),
+    )
+    read: Callable[[memoryview, int], SingleProduce | None] = of_version(version, twin, forms)
     return read
 
 

@@ -10,6 +10,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.primitives import write_uvarint
+from ottla.protocol.records.preference import of_version
 from ottla.protocol.records.straight import COMPILED
 
 if TYPE_CHECKING:
@@ -57,15 +58,13 @@ def fetch_reader(
 ) -> Callable[[memoryview, int], SingleFetch | None]:
     """What reads a whole frame of that version, given where its header's client id ends."""
     assert version in FETCH_VERSIONS
-    read: Callable[[memoryview, int], SingleFetch | None]
-    if version >= _REPLICA_TAG_FROM:
-        read = twin.read_fetch_tagged if twin else _read_tagged
-    elif version >= _TOPIC_ID_FROM:
-        read = twin.read_fetch_id if twin else _read_id
-    elif version >= _FLEXIBLE_FROM:
-        read = twin.read_fetch_compact if twin else _read_compact
-    else:
-        read = twin.read_fetch_classic if twin else _read_classic
+    forms = (
+        (_REPLICA_TAG_FROM, "read_fetch_tagged", _read_tagged),
+        (_TOPIC_ID_FROM, "read_fetch_id", _read_id),
+        (_FLEXIBLE_FROM, "read_fetch_compact", _read_compact),
+        (0, "read_fetch_classic", _read_classic),
+    )
+    read: Callable[[memoryview, int], SingleFetch | None] = of_version(version, twin, forms)
     return read
 
 

@@ -61,7 +61,7 @@ MUTANTS = (
         "two-leaders-are-read-twice",
         "client/fetching/fetcher.py",
         "            if asked_for is not None and "
-        "place_asked(self.positions, *asked_for[:3]) is not None:\n",
+        "position_asked(self.positions, *asked_for[:3]) is not None:\n",
         "            if asked_for is not None:\n",
         "Records that two leaders send are returned once.",
         ("tests/client/test_late_answers.py",),
