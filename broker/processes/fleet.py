@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 # Between two starts of one process: at first, and when it does not come to serve.
 PAUSE_MS_MIN, PAUSE_MS_MAX = 1_000.0, 30_000.0
-# A process that takes longer to stop does not keep the next one from its turn.
-TURN_MS = 10_000.0
+# A process that takes longer to stop does not keep the next one from its turn, and all have had
+# theirs in time for a usual grace period.
+TURN_MS, TURNS_MS = 10_000.0, 30_000.0
 # After a failure of what they share there is no more to be gained from waiting.
 KILL_MS = 10_000.0
 SYNC_LOOK_MS = 500.0
@@ -117,6 +118,7 @@ class Fleet:
         assert node_ids
         self._node_ids = node_ids
         self._children = {place: _Child() for place in node_ids}
+        self._turn_ms = min(TURN_MS, TURNS_MS / len(node_ids))
         self.phase = FleetPhase.STARTING
         self._status = 0
         self._has_failed = False
@@ -275,8 +277,8 @@ class Fleet:
         serving, stopping = self._in(ChildState.SERVING), self._in(ChildState.STOPPING)
         if not serving and not stopping:
             return [Finished(self._status)]
-        latest_ms = max((self._children[place].asked_ms for place in stopping), default=-TURN_MS)
-        if serving and (not stopping or now_ms - latest_ms >= TURN_MS):
+        latest_ms = max((self._children[place].asked_ms for place in stopping), default=0.0)
+        if serving and (not stopping or now_ms - latest_ms >= self._turn_ms):
             return [self._ask(serving[-1], now_ms)]
         return []
 

@@ -130,6 +130,19 @@ def test_a_slow_stop_does_not_keep_the_others() -> None:
     assert fleet.tick(2 * TURN_MS) == [AskToStop(1)]
 
 
+def test_many_processes_have_short_turns() -> None:
+    """Sixteen have had theirs in half a minute."""
+    fleet = Fleet({place: place for place in range(1, 17)})
+    fleet.begin(0.0)
+    for place in fleet.places:
+        fleet.on_serving(place, 0.0)
+    asked = fleet.stop(0.0)
+    for now_ms in range(0, 30_000, 100):
+        asked += fleet.tick(float(now_ms))
+
+    assert asked == [AskToStop(place) for place in range(16, 0, -1)]
+
+
 def test_a_second_request_stops_all_at_once() -> None:
     """The person is in a hurry."""
     fleet = serving()

@@ -23,6 +23,30 @@ MUTANTS = (
         ("tests/coordinator/store/test_zookeeper_channel.py",),
     ),
     Mutant(
+        "answers-pass-the-queue",
+        "coordinator/store/served/server.py",
+        "        store.when_settled(lambda: self._tell(session, answer))\n",
+        "        self._tell(session, answer)\n",
+        "A served session hears answers and watch events in the order of the store's queue.",
+        ("tests/coordinator/store/served/test_connections.py",),
+    ),
+    Mutant(
+        "old-connection-is-read",
+        "coordinator/store/served/server.py",
+        "            self.connection.stream.close()\n        self.session",
+        "            pass\n        self.session",
+        "A session's new connection ends the one before, with what is unread there.",
+        ("tests/coordinator/store/served/test_connections.py",),
+    ),
+    Mutant(
+        "rolled-on-before-the-isrs",
+        "broker/processes/fleet.py",
+        "        if not missing and self._all_serve():\n",
+        "        if self._all_serve():\n",
+        "A rolling restart stops no broker before the last one is in all of its ISRs.",
+        ("tests/broker/processes/test_fleet.py",),
+    ),
+    Mutant(
         "dead-controller-buried-unguarded",
         "broker/controlling/controller.py",
         "            Replace(paths.CONTROLLER_EPOCH, paths.build_number(epoch), "
