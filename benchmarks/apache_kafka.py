@@ -76,10 +76,16 @@ def _free_port() -> int:
 class KafkaProcess:
     """One node that is broker and controller. Use as a context manager."""
 
-    def __init__(self, version: str, folder: Path, options: dict[str, str]) -> None:
+    def __init__(
+        self, version: str, folder: Path, options: dict[str, str], *, encrypts: bool = False
+    ) -> None:
         self.port = _free_port()
+        # Served if it encrypts; the options say with which certificate.
+        self.tls_port = _free_port()
         controller_port = _free_port()
         loopback = f"PLAINTEXT://127.0.0.1:{self.port}"
+        if encrypts:
+            loopback += f",SSL://127.0.0.1:{self.tls_port}"
         self._folder = folder
         self._class_path = class_path(version)
         settings = {

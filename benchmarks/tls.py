@@ -11,12 +11,14 @@ import ssl
 import statistics
 import tempfile
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from benchmarks import foreign
-from benchmarks.frames import batch_of, fetch_frame, produce_frame
+from benchmarks.apache_kafka import VERSIONS, KafkaProcess, is_available
+from benchmarks.frames import batch_of, fetch_frame, metadata_frame, produce_frame
 from benchmarks.harness import KEEPING, cpu_seconds
 from tests.support import certificates
 from tests.support.broker_process import BrokerProcess
@@ -33,9 +35,27 @@ RUNS = 5
 CONNECTIONS = 2
 REQUESTS = 512
 HANDSHAKES = 400
+# Beside Apache Kafka, whose compiler needs some turns until its figures are what they are.
+REQUESTS_BESIDE = 160
+RUNS_BESIDE = 3
+WARM_UP = 2
+SERVED_TRIES = 120
 Figures = dict[str, float]
 # linux/tcp.h; the standard library does not name it.
 TCP_ULP = 31
+
+
+class _Measured(Protocol):
+    """A broker with a plaintext listener and one that encrypts."""
+
+    @property
+    def process_id(self) -> int: ...
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def tls_port(self) -> int: ...
 
 
 class _TwoListeners(BrokerProcess):
@@ -77,10 +97,27 @@ def _context(*, shows_certificate: bool = False) -> ssl.SSLContext:
     return context
 
 
-def _connected(port: int, context: ssl.SSLContext | None) -> socket.socket:
+def _connected(
+    port: int, context: ssl.SSLContext | None, session: ssl.SSLSession | None = None
+) -> socket.socket:
     plain = socket.create_connection((HOST, port))
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return plain if context is None else context.wrap_socket(plain, server_hostname=HOST)
+    if context is None:
+        return plain
+    return context.wrap_socket(plain, server_hostname=HOST, session=session)
+
+
+def _session(port: int, context: ssl.SSLContext) -> ssl.SSLSession | None:
+    """A session to resume, which comes with the first answer; None if the broker offers none, as
+    Ottla does: a resumed session would outlive the certificate that it rests on."""
+    with _connected(port, context) as first:
+        _exchange(first, metadata_frame(), 1)
+        assert isinstance(first, ssl.SSLSocket)
+        session = first.session
+        # While it is open: OpenSSL forgets the session of a connection that is cut.
+        with _connected(port, context, session) as second:
+            assert isinstance(second, ssl.SSLSocket)
+            return session if second.session_reused else None
 
 
 def _exchange(connected: socket.socket, frame: bytes, requests: int) -> None:
@@ -94,7 +131,7 @@ def _exchange(connected: socket.socket, frame: bytes, requests: int) -> None:
                 wanted = 4 + int.from_bytes(answer[:4])
 
 
-def _cost(broker: _TwoListeners, work: Callable[[], None]) -> float:
+def _cost(broker: _Measured, work: Callable[[], None]) -> float:
     """CPU seconds of the broker while ``work`` runs in each of the threads."""
     before = cpu_seconds(broker.process_id)
     threads = [threading.Thread(target=work) for _ in range(CONNECTIONS)]
@@ -106,21 +143,27 @@ def _cost(broker: _TwoListeners, work: Callable[[], None]) -> float:
 
 
 def _gb_per_core_second(
-    broker: _TwoListeners, port: int, context: ssl.SSLContext | None, frame: bytes
+    broker: _Measured,
+    port: int,
+    context: ssl.SSLContext | None,
+    frame: bytes,
+    requests: int = REQUESTS,
 ) -> float:
     def work() -> None:
         with _connected(port, context) as connected:
-            _exchange(connected, frame, REQUESTS)
+            _exchange(connected, frame, requests)
 
-    return CONNECTIONS * REQUESTS * LARGE_BYTES / 1e9 / _cost(broker, work)
+    return CONNECTIONS * requests * LARGE_BYTES / 1e9 / _cost(broker, work)
 
 
-def _handshakes_per_core_second(broker: _TwoListeners, context: ssl.SSLContext | None) -> float:
+def _handshakes_per_core_second(
+    broker: _Measured, context: ssl.SSLContext | None, session: ssl.SSLSession | None = None
+) -> float:
     port = broker.port if context is None else broker.tls_port
 
     def work() -> None:
         for _ in range(HANDSHAKES):
-            _connected(port, context).close()
+            _connected(port, context, session).close()
 
     return CONNECTIONS * HANDSHAKES / _cost(broker, work)
 
@@ -166,4 +209,69 @@ def tls() -> Figures:
     return {**medians, "kernel_has_tls": float(_kernel_has_tls())}
 
 
-TLS_MEASUREMENTS: dict[str, Callable[[], Figures]] = {"tls": tls}
+def _told(broker: _Measured, context: ssl.SSLContext) -> Figures:
+    """One turn of all loads at one broker."""
+    produce = produce_frame("t", 0, batch_of(LARGE_BYTES, 1000))
+    ask = fetch_frame("t", 0, 0, MEBIBYTE)
+    found = {
+        f"{name}_{verb}_gb_per_core_second": _gb_per_core_second(
+            broker, port, of_port, frame, REQUESTS_BESIDE
+        )
+        for name, port, of_port in (
+            ("plaintext", broker.port, None),
+            ("tls", broker.tls_port, context),
+        )
+        for verb, frame in (("produce", produce), ("fetch", ask))
+    }
+    session = _session(broker.tls_port, context)
+    found["handshakes_per_core_second"] = _handshakes_per_core_second(broker, context)
+    if session is not None:
+        resumed = _handshakes_per_core_second(broker, context, session)
+        found["resumed_handshakes_per_core_second"] = resumed
+    return found
+
+
+def _kafka(folder: Path) -> KafkaProcess:
+    options = {
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": certificates.store("broker"),
+        "log.segment.bytes": str(1 << 30),
+    }
+    return KafkaProcess(VERSIONS[0], folder, options, encrypts=True)
+
+
+def _until_served(port: int) -> None:
+    for _ in range(SERVED_TRIES):
+        try:
+            socket.create_connection((HOST, port)).close()
+        except OSError:
+            time.sleep(0.5)
+        else:
+            return
+    raise TimeoutError(f"Apache Kafka does not serve port {port}")
+
+
+def tls_beside_kafka() -> Figures:
+    """The same beside Apache Kafka 3.9, turn by turn; resumed handshakes where they are offered."""
+    if not is_available():
+        return {}
+    figures: dict[str, list[float]] = {}
+    context = _context()
+    with tempfile.TemporaryDirectory() as folder, _broker() as ours, _kafka(Path(folder)) as theirs:
+        _until_served(theirs.port)
+        foreign.create_topic(f"{HOST}:{ours.port}", "t")
+        foreign.create_topic(theirs.address, "t")
+        for number in range(RUNS_BESIDE + WARM_UP):
+            for name, broker in (("ottla", ours), ("kafka", theirs)):
+                found = _told(broker, context)
+                if number >= WARM_UP:
+                    for row, value in found.items():
+                        figures.setdefault(f"{name}_{row}", []).append(value)
+    return {name: statistics.median(values) for name, values in figures.items()}
+
+
+TLS_MEASUREMENTS: dict[str, Callable[[], Figures]] = {
+    "tls": tls,
+    "tls_beside_kafka": tls_beside_kafka,
+}
