@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FOLDER = ROOT / "examples"
 ELSEWHERE = {
+    "frameworks/faust_orders.py": "tests/deploy/test_frameworks.py",
     "groups/parallel.py": "tests/client/parallel/test_parallel.py",
     "programs/search_index.py": "tests/client/administration/test_search_index.py",
     "records/exactly_once.py": "tests/client/sending/test_exactly_once.py",
