@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ottla.client.console.views.history import HISTORY_MS, STEP_MS
-from ottla.wire.errors import ClientError
+from ottla.wire.errors import ClientClosed, ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     ReadMoment = Callable[[Collection[TopicPartition]], Awaitable[Any]]
 
-# Of one visitor, and of all together: each holds up to about 20 MB.
+# Of one kind of one visitor, and of all together: pictures hold up to 20 MB each, others much less.
 RECORDINGS_MAX = 4
 ALL_RECORDINGS_MAX = 12
 # The logs of these are looked at on all replicas.
@@ -125,11 +125,16 @@ class RecordingPlaces:
         self._held.pop(recording, None)
         for ended in [one for one in self._held if one.is_stopped or not one.is_running]:
             del self._held[ended]
-        while len(self._held) >= ALL_RECORDINGS_MAX:
-            oldest = next(iter(self._held))
+        alike = [one for one in self._held if is_alike(one, recording)]
+        for oldest in alike[: max(0, len(alike) - ALL_RECORDINGS_MAX + 1)]:
             del self._held[oldest]
             oldest.stop()
         self._held[recording] = None
+
+
+def is_alike(one: Recording[Any], other: Recording[Any]) -> bool:
+    """Whether both record the same kind of thing: a look at a few groups ends no other picture."""
+    return type(one.history) is type(other.history)
 
 
 class Recordings:
@@ -139,6 +144,7 @@ class Recordings:
         self._clock = clock
         self._places = places
         self._found: dict[str, Recording[Any]] = {}
+        self._is_closed = False
 
     async def of(self, name: str, read: ReadMoment, make: Callable[[], Kept]) -> Recording[Kept]:
         """The recording of that name, which begins now if there is none. Raises ClientError."""
@@ -146,18 +152,23 @@ class Recordings:
         if recording is None or not recording.is_running:
             recording = Recording(self._clock, read, make())
             await recording.start()
+            if self._is_closed:
+                recording.stop()
+                raise ClientClosed("you have logged out")
         recording.last_ms = self._clock.now_ms()
         other = self._found.pop(name, None)
         if other is not None and other is not recording:
             other.stop()
-        while len(self._found) >= RECORDINGS_MAX:
-            self._found.pop(next(iter(self._found))).stop()
+        alike = [one for one, found in self._found.items() if is_alike(found, recording)]
+        for oldest in alike[: max(0, len(alike) - RECORDINGS_MAX + 1)]:
+            self._found.pop(oldest).stop()
         self._found[name] = recording
         self._places.take(recording)
         return recording
 
     def close(self) -> None:
-        """End all of them."""
+        """End all of them, and begin no other."""
+        self._is_closed = True
         for recording in self._found.values():
             recording.stop()
         self._found.clear()

@@ -174,7 +174,7 @@ class Visits:
             self._logging_in -= 1
         self._attempts.succeeded(user, host)
         of_user = [one for one in self._visits.values() if one.user == user]
-        for oldest in of_user[: len(of_user) - VISITS_OF_USER_MAX + 1]:
+        for oldest in of_user[: max(0, len(of_user) - VISITS_OF_USER_MAX + 1)]:
             self.end(oldest)
         # A new cookie, so that one that another site has planted gets no rights.
         self.end(visit)

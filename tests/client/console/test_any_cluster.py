@@ -48,8 +48,10 @@ async def test_every_page_works_with_this_cluster(broker: str) -> None:
         messages = (await browser.get("/api/topics/anywhere/messages?filter=value.n==3")).json()
         group = (await browser.get("/api/group?id=lookers")).json()
         topic = (await browser.get("/api/topics/anywhere")).json()
+        alive = (await browser.get("/api/alive?search=anywhere")).json()
 
     assert [row["offset"] for row in messages["records"]] == [3]
     assert group["lag"] == 3
+    assert (alive["partitions"][0]["end"], alive["partitions"][0]["log_ends"]) == (5, [5])
     assert topic["partition_list"][0]["end_offset"] == 5
     assert topic["configs"]

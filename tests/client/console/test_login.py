@@ -13,6 +13,7 @@ from ottla.client.console.attempts import PAIR
 from ottla.client.console.connections import ClusterAccess, ConsoleConnection
 from ottla.client.console.streams import Tails
 from ottla.client.console.views.asked import Question
+from ottla.client.console.visits import VISITS_OF_USER_MAX, TypedLogin, Visits
 from ottla.client.process.environment import real_environment
 from ottla.wire.errors import ClientClosed
 from tests.client.console.site import BASE, console_of, form_token_of
@@ -106,6 +107,19 @@ async def test_a_wrong_password_is_refused(browser: httpx.AsyncClient) -> None:
     assert "guessed" not in answer.text
     assert "The user, the password or the mechanism is wrong." in answer.text
     assert (await browser.get("/api/topics")).status_code == 401
+
+
+async def test_a_user_has_so_many_visits(secured: ottla.Cluster) -> None:
+    """Each keeps a password and a connection; the one that was longest unused ends first."""
+    visits = Visits(
+        ClusterAccess(secured.bootstrap_servers, NEEDS_LOGIN, real_environment()), must_log_in=True
+    )
+    login = TypedLogin("reader", "open sesame", "SCRAM-SHA-256", "192.0.2.1")
+    found = [await visits.log_in(visits.begin(), login) for _ in range(VISITS_OF_USER_MAX + 1)]
+    known = [visits.find(one.name) is one for one in found]
+    visits.close()
+
+    assert known == [False] + [True] * VISITS_OF_USER_MAX
 
 
 async def test_guessing_is_slowed_down(secured: ottla.Cluster) -> None:

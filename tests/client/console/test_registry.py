@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+# A message of Protobuf, the first one within the third one of its file.
+LINE = bytes.fromhex("000000000a" + "040200" + "0803")
+
+
 class _StandingClock(RealClock):
     """A clock that the test moves."""
 
@@ -62,7 +66,7 @@ async def test_a_page_shows_what_the_schema_says(
     """Filters see the fields; the bytes stay as they are for a download of the value."""
     brokers.create_topic("schemas", partitions=1)
     async with ottla.Producer(brokers.bootstrap_servers) as producer:
-        for value in (_avro(41), _avro(42), _framed(8, b'{"id": 43}'), b"plain"):
+        for value in (_avro(41), _avro(42), _framed(8, b'{"id": 43}'), LINE, b"plain"):
             await producer.send("schemas", value)
     decoder = RegistryDecoder(registry.url, RealClock())
     async with console_of(brokers.bootstrap_servers, decode=decoder.decode) as browser:
@@ -76,6 +80,7 @@ async def test_a_page_shows_what_the_schema_says(
         '{"id":41,"note":null}',
         '{"id":42,"note":null}',
         '{"id":43}',
+        '{"n":3}',
         "plain",
     ]
     assert [row["offset"] for row in fitting["records"]] == [1, 2]
