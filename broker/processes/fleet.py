@@ -203,7 +203,12 @@ class Fleet:
     def restart(self, now_ms: float) -> list[FleetAction]:
         """Begin a rolling restart."""
         if self.phase is not FleetPhase.RUNNING or self._roll is not None:
-            return [Told(True, "no rolling restart is begun: the brokers start, stop, or do so")]
+            return [
+                Told(
+                    True,
+                    "no rolling restart now: the brokers start, stop, or are being restarted",
+                )
+            ]
         self._roll = _Roll(list(self._children))
         return [Told(False, "a rolling restart begins"), *self._advance_roll(now_ms)]
 
