@@ -15,6 +15,7 @@ from ottla.client.settings.kafka_names import ALIASES
 from ottla.coordinator.configs import broker_configs_table, group_configs, topic_configs
 from ottla.coordinator.configs.definitions import read_table
 from ottla.wire.connection_config import ConnectionConfig
+from tests.deploy.settings_since import BROKERS, CLIENTS, TOPICS, since
 from tests.tidy.tree import ROOT
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ are written from those that the code uses.
 - "Changed" says how a setting is changed while the broker runs: not at all (read-only), for one
   broker, or for the whole cluster. `ottla configs alter broker 1 -c KEY=VALUE` changes it.
 - A topic takes what it does not set from the broker setting in the last column.
+- "Since" is the version in which Kafka introduced the setting; "Ottla" marks those that Kafka does
+  not have. Where it is empty, the version was not looked up.
 - A client takes Kafka's names from a properties file (`--command-config`, `from_properties`), and
   the names of the first column as keywords.
 
@@ -64,9 +67,13 @@ def _brokers() -> Iterator[str]:
         if effect == "no":
             without.append(f"`{name}`")
             continue
-        cells = (_typed(name, kind), _default(default), _legal(legal), _changed(update), words)
+        version = since(BROKERS, name)
+        typed = (_typed(name, kind), _default(default), _legal(legal), _changed(update))
+        cells = (*typed, version, words)
         rows.append(_row(f"`{name}`", *cells))
-    yield _table("Brokers", "setting | type | default | legal values | changed | effect", rows)
+    yield _table(
+        "Brokers", "setting | type | default | legal values | changed | since | effect", rows
+    )
     yield (
         "### Settings of Kafka without an effect\n\nA broker accepts these and warns once of each "
         "that is set. The same holds for settings of plug-ins and of missing features "
@@ -80,9 +87,10 @@ def _topics() -> Iterator[str]:
         name, kind, default, legal, effect, inherits = columns
         words = words if effect == "yes" else f"No effect. {words}"
         source = "" if inherits == "-" else ", ".join(f"`{one}`" for one in inherits.split(", "))
-        cells = (_typed(name, kind), _default(default), _legal(legal), words, source)
+        version = since(TOPICS, name)
+        cells = (_typed(name, kind), _default(default), _legal(legal), version, words, source)
         rows.append(_row(f"`{name}`", *cells))
-    yield _table("Topics", "setting | type | default | legal values | effect | from", rows)
+    yield _table("Topics", "setting | type | default | legal values | since | effect | from", rows)
 
 
 def _groups() -> Iterator[str]:
@@ -106,9 +114,10 @@ def _clients() -> Iterator[str]:
             own = [field for field in fields(one) if field.name in words]
             for field in own:
                 kafka = names.get(field.name)
-                cells = (f"`{kafka}`" if kafka else "", _value(field), words[field.name])
+                version = since(CLIENTS, kafka)
+                cells = (f"`{kafka}`" if kafka else "", _value(field), version, words[field.name])
                 rows.append(_row(f"`{field.name}`", *cells))
-        yield _table(title, "keyword | Kafka's name | default | effect", rows, level=3)
+        yield _table(title, "keyword | Kafka's name | default | since | effect", rows, level=3)
 
 
 def meanings(one: type) -> dict[str, str]:
