@@ -21,6 +21,7 @@ from ottla.broker.cli.console_process import (
 from ottla.coordinator.configs.broker_configs import ConfigError
 from ottla.protocol.ports import Address
 from tests.client.console.site import form_token_of
+from tests.support import certificates
 
 LIMIT_S = 90.0
 CONSOLE = b"ottla: console at "
@@ -67,6 +68,12 @@ SASL = {
     "ssl.truststore.type": "PEM",
 }
 PLAIN_USER = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ada="pw";'
+
+
+USERS = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="b" password="x" user_b="x" user_ada="pw";'
+)
 
 
 def _listening(listeners: str, **others: str) -> dict[str, str]:
@@ -135,17 +142,27 @@ def test_listeners_that_the_console_cannot_use_are_refused_before_the_start() ->
     assert "--command-config" in str(refused.value)
 
 
-async def test_visitors_log_in_to_a_broker_with_users() -> None:
-    """The console has no rights of its own; it ends with the broker as every other."""
-    listener = "SASL_PLAINTEXT://127.0.0.1:0"
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+async def test_visitors_log_in_to_a_broker_with_users(protocol: str) -> None:
+    """Over TLS the console trusts what the broker trusts; it has no rights of its own, and ends
+    with the broker as every other."""
+    settings = {
+        "listeners": f"{protocol}://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "inter.broker.listener.name": protocol,
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        f"listener.name.{protocol.lower()}.plain.sasl.jaas.config": USERS,
+    }
+    if protocol == "SASL_SSL":
+        settings |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": certificates.store("broker"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": certificates.trust(),
+        }
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ottla", "start", "--memory", "--console", "0"),
-        *("-o", f"listeners={listener}", "-o", "sasl.enabled.mechanisms=PLAIN"),
-        *("-o", "inter.broker.listener.name=SASL_PLAINTEXT"),
-        *("-o", "sasl.mechanism.inter.broker.protocol=PLAIN"),
-        "-o",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security."
-        'plain.PlainLoginModule required username="b" password="x" user_b="x" user_ada="pw";',
+        *(part for item in settings.items() for part in ("-o", "=".join(item))),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
