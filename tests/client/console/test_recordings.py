@@ -104,4 +104,6 @@ async def test_a_recording_asks_less_often_while_no_visitor_looks() -> None:
     clock.ms = LOOK_MS + 1
     assert small.step_ms() == QUIET_STEP_MS
     await large.take()
+    assert large.step_ms() == 120_000
+    await large.watch([])
     assert large.step_ms() == 30_000
