@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+# Of which Spark's own processes take the most on a busy machine; the minute was waited out.
+AT_ONCE_S = 45.0
+WRONG = r"(?i)login of .*etl.* failed|authentication"
 SECRET = {"delegation.token.secret.key": "secret-of-the-cluster"}
 VALUE = StructType().add("value", BinaryType())
 LOGIN = {
@@ -133,3 +137,35 @@ def test_a_user_without_rules_is_refused(spark: SparkSession, closed: Cluster) -
     with pytest.raises(Exception, match=r"(?i)authori[sz]") as refused:
         reader.option("subscribe", "orders").load().count()
     assert "-password" not in str(refused.value)
+
+
+def wrong_password(cluster: Cluster) -> dict[str, str]:
+    """The options of a job whose password is a mistake."""
+    right = by_password(cluster, "etl")
+    options = {name: value.replace("etl-password", "hunter2") for name, value in right.items()}
+    assert options != right
+    return options
+
+
+def test_a_read_with_a_wrong_password_fails_at_once(spark: SparkSession, closed: Cluster) -> None:
+    """A query used to look for a broker for a minute."""
+    reader = spark.read.format("ottla").options(**wrong_password(closed))
+    begun_s = time.monotonic()
+    with pytest.raises(Exception, match=WRONG) as refused:
+        reader.option("subscribe", "orders").load().count()
+
+    assert time.monotonic() - begun_s < AT_ONCE_S
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.interop
+def test_a_write_with_a_wrong_password_fails_soon(spark: SparkSession, closed: Cluster) -> None:
+    """Spark tries each task four times: half a minute, of which Spark itself takes the most."""
+    frame = spark.createDataFrame([("k", "v")], "key string, value string")
+    writer = frame.write.format("ottla").mode("append").options(**wrong_password(closed))
+    begun_s = time.monotonic()
+    with pytest.raises(Exception, match=WRONG) as refused:
+        writer.option("topic", "orders").save()
+
+    assert time.monotonic() - begun_s < 3 * AT_ONCE_S
+    assert "hunter2" not in str(refused.value)
