@@ -31,6 +31,13 @@ UNITS = {
     "hours": "hours",
     "percentage": "%",
 }
+# Keywords that stand for several of Kafka's names.
+OF_SEVERAL = {
+    "reconnect_backoff": "`reconnect.backoff.ms`, `reconnect.backoff.max.ms`",
+    "retry_backoff": "`retry.backoff.ms`, `retry.backoff.max.ms`",
+    "security": "`security.protocol`, `ssl.*`, `sasl.*`",
+    "socket": "`send.buffer.bytes`, `receive.buffer.bytes`",
+}
 CLASSES = {
     "Every client": (ConnectionConfig, ClientConfig),
     "Producers": (ProducerConfig,),
@@ -114,8 +121,9 @@ def _clients() -> Iterator[str]:
             own = [field for field in fields(one) if field.name in words]
             for field in own:
                 kafka = names.get(field.name)
-                version = since(CLIENTS, kafka)
-                cells = (f"`{kafka}`" if kafka else "", _value(field), version, words[field.name])
+                version = since(CLIENTS, kafka) if field.name not in OF_SEVERAL else ""
+                named = f"`{kafka}`" if kafka else OF_SEVERAL.get(field.name, "")
+                cells = (named, _value(field), version, words[field.name])
                 rows.append(_row(f"`{field.name}`", *cells))
         yield _table(title, "keyword | Kafka's name | default | since | effect", rows, level=3)
 
