@@ -61,6 +61,9 @@ async def delete_before(partition: PartitionRuntime, offset: int) -> int:
     if not 0 <= target <= high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in 0..{high_watermark}")
     low = await partition.log.delete_records_before(target)
+    leading = partition.replica.leading
+    if leading is not None:
+        leading.promise_start(low)
     partition.log_was_cut()
     return low
 

@@ -57,6 +57,7 @@ class Leading:
         "in_sync",
         "insync_count",
         "leadership",
+        "promised_start_offset",
         "verifications",
         "waits_for_followers",
         "watermark_due",
@@ -76,6 +77,8 @@ class Leading:
         self._limits = limits
         self.leadership = leadership
         self.epoch_start_offset = epoch_start_offset
+        # Everything before it was deleted, and clients were told so, by this leader or an earlier.
+        self.promised_start_offset = 0
         self.in_sync = InSyncSet(
             leadership.isr, leadership.partition_epoch, leadership.eligible_leaders
         )
@@ -228,13 +231,19 @@ class Leading:
         """Whether a follower has everything that was ever acknowledged.
 
         The watermark of a new leader may lag behind the old one's, so the start of the leader's
-        epoch counts, too: everything before it may have been committed (hazard R-11)."""
+        epoch counts, too: everything before it may have been committed (hazard R-11). And it has
+        deleted what clients were told is deleted: it may lead next (S-19)."""
         follower = self.followers.get(node_id)
         return (
             follower is not None
             and node_id not in self.in_sync.maximal
             and follower.log_end_offset >= max(high_watermark, self.epoch_start_offset)
+            and follower.log_start_offset >= self.promised_start_offset
         )
+
+    def promise_start(self, offset: int) -> None:
+        """A client is about to be told that all records before the offset are deleted."""
+        self.promised_start_offset = max(self.promised_start_offset, offset)
 
     def owes_news(self, node_id: int) -> bool:
         """Whether a follower must be sent the watermark at once."""

@@ -112,6 +112,7 @@ class Replica:
         assert self.led_since <= leadership.leader_epoch
         self._enter(Role.LEADER, leadership)
         self.leading = Leading(self.node_id, leadership, start_offset, self.limits, now_ms)
+        self.leading.promise_start(self.log_start_offset)
         return RoleChange(is_new_epoch=True, watermark_moved=self.maybe_raise_watermark(now_ms))
 
     def become_follower(self, leadership: PartitionLeadership) -> RoleChange:

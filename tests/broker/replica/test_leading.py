@@ -32,10 +32,12 @@ class Leader:
         assert self.replica.leading is not None
         return self.replica.leading
 
-    def fetch(self, node_id: int, offset: int, now_ms: float, broker_epoch: int = 0) -> bool:
+    def fetch(
+        self, node_id: int, offset: int, now_ms: float, broker_epoch: int = 0, start: int = 0
+    ) -> bool:
         """True if the follower may join."""
         epoch = broker_epoch or LIVE[node_id]
-        fetch = FollowerFetch(node_id, epoch, offset, -1, 5, 0)
+        fetch = FollowerFetch(node_id, epoch, offset, -1, 5, start)
         return self.replica.on_follower_fetch(fetch, now_ms).may_join
 
     def propose(self, now_ms: float, asking: int | None = None) -> IsrChange | None:
@@ -285,6 +287,30 @@ def test_the_watermark_waits_for_a_member_that_is_being_added() -> None:
     leader.fetch(2, 120, now_ms=100_000)
 
     assert leader.replica.high_watermark == 100
+
+
+def test_a_follower_that_lacks_a_promised_deletion_may_not_join() -> None:
+    """The client was told that the records are deleted; the follower may lead next (S-19)."""
+    leader = Leader(1)
+    assert leader.fetch(2, 100, now_ms=0)
+    leader.leading.promise_start(40)
+    leader.leading.promise_start(30)
+
+    assert not leader.fetch(2, 100, now_ms=1, start=39)
+    assert leader.propose(1, asking=2) is None
+    assert leader.fetch(2, 100, now_ms=2, start=40)
+    change = leader.propose(2, asking=2)
+    assert change is not None
+    assert change.isr == (1, 2)
+
+
+def test_a_new_leader_keeps_what_earlier_ones_may_have_promised() -> None:
+    """It does not know why its log starts where it does."""
+    replica = Replica(1, ReplicaHistory(), ReplicaLimits(), LogBounds(20, 100, 100))
+    replica.become_leader(PartitionLeadership(1, 5, 0, (1,), (1, 2)), now_ms=0)
+    for start, expected in ((19, False), (20, True)):
+        fetch = FollowerFetch(2, LIVE[2], 100, -1, 5, start)
+        assert replica.on_follower_fetch(fetch, 1).may_join is expected
 
 
 def test_the_watermark_waits_for_a_follower_that_keeps_up_from_outside() -> None:

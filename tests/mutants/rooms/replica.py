@@ -173,4 +173,20 @@ MUTANTS = (
         "A follower joins the ISR only while the leader handles a fetch of that follower.",
         ("tests/broker/partitions/test_isr_joins.py",),
     ),
+    Mutant(
+        "joiners-lack-deletions",
+        "broker/replica/leading.py",
+        "            and follower.log_start_offset >= self.promised_start_offset\n",
+        "",
+        "A replica joins the ISR only with a log that starts where deletions were promised to.",
+        ("tests/broker/replica/test_leading.py",),
+    ),
+    Mutant(
+        "new-leader-forgets-deletions",
+        "broker/replica/partition.py",
+        "        self.leading.promise_start(self.log_start_offset)\n",
+        "",
+        "A replica joins the ISR only with a log that starts where deletions were promised to.",
+        ("tests/broker/replica/test_leading.py",),
+    ),
 )

@@ -33,9 +33,21 @@ class ClusterHistory(History):
         return self.acknowledged[index:]
 
 
+def _untrimmed(history: ClusterHistory) -> list[str]:
+    """What DeleteRecords has confirmed stays deleted, under every later leader."""
+    return [
+        f"back: {told.partition} was deleted up to {told.log_start} and begins at {final.start}"
+        for told in history.watermarks
+        if told.promised and (final := history.finals.get(told.partition)) is not None
+        if final.start < told.log_start
+    ]
+
+
 def judge_cluster(history: ClusterHistory, *, clean: bool) -> list[str]:
     """Every violation that any family finds."""
     found = [f"surprise: {surprise}" for surprise in history.surprises]
+    if clean:
+        found += _untrimmed(history)
     for family in PROMISED if clean else PROMISED_UNCLEAN:
         found += family.check(history)
     return found

@@ -1,5 +1,5 @@
 """Simulated operators of a cluster: one moves partitions and leaders, one creates and deletes
-topics.
+topics, one deletes records.
 
 Nothing is demanded of a single request: its answer may be lost, and the broker that is asked may be
 a former controller. What must hold is judged when all is calm: moves have ended, and each topic
@@ -22,8 +22,14 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from tests.simulation.clients.admins import Trimmer
 from tests.simulation.clients.client import EARLIEST, LATEST
 from tests.simulation.clients.producers import Kind
 from tests.simulation.cluster.workload import ClusterProducer
@@ -80,6 +86,36 @@ class Mover:
             ApiKey.ELECT_LEADERS,
             self._random.below(3),
         )
+
+
+class ClusterTrimmer(Trimmer):
+    """Deletes records at the leaders: up to the high watermark, or up to a place before it.
+
+    A leader that has been deposed, or a follower that cannot be asked, makes an outcome unknown."""
+
+    def __init__(self, client: ClusterClient, partitions: list[Partition]) -> None:
+        super().__init__(client, partitions)
+        self._views = {one: client.view(one) for one in partitions}
+
+    async def _delete_records(self, partition: Partition, offset: int) -> Any:
+        view = self._views[partition]
+        topic = DeleteRecordsTopic(partition[0], [DeleteRecordsPartition(partition[1], offset)])
+        response = await view.once(
+            DeleteRecordsRequest(topics=[topic], timeout_ms=TIMEOUT_MS),
+            ApiKey.DELETE_RECORDS,
+            view.versions.delete_records,
+        )
+        found = None if response is None else response.topics[0].partitions[0]
+        if found is None or found.error_code != ErrorCode.NONE:
+            await view.pause()
+        return found
+
+
+async def trim(
+    partitions: list[Partition], go_on: Callable[[], bool], client: ClusterClient
+) -> None:
+    """Delete records until told to stop."""
+    await ClusterTrimmer(client, partitions).run(go_on)
 
 
 class ClusterKeeper:

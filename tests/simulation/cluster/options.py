@@ -104,6 +104,8 @@ class ClusterOptions(NamedTuple):
     net: NetProfile
     store: StoreProfile
     machines: tuple[MachineProfile, ...]
+    # Logs that retention and DeleteRecords shorten at their start while they are moved.
+    trims: bool = False
 
     @property
     def cuts_power(self) -> bool:
@@ -168,6 +170,25 @@ def draw_cluster_options(seed: int, chaos_s: float | None = None) -> ClusterOpti
         lasting = tuple(fault for fault in faults if fault not in ("replace_joiner", "rot"))
         return options._replace(topic_settings=settings, keeps_topics=False, faults=lasting)
     return options
+
+
+def with_trimming(options: ClusterOptions, seed: int) -> ClusterOptions:
+    """One seed in four trims its logs, by requests, by size or both, and moves them.
+
+    Apart from the other options, which other scenarios start from."""
+    random = SimRandom(seed, "trims")
+    if options.unclean or not random.chance(0.25):
+        return options
+    topic_settings, settings = dict(options.topic_settings), dict(options.settings)
+    if random.chance(0.5):
+        topic_settings["retention.bytes"] = str(random.choice((3_000, 12_000)))
+        topic_settings["segment.bytes"] = random.choice(("1500", "6000"))
+        settings["log.retention.check.interval.ms"] = str(random.choice((200, 1_000)))
+        settings["log.segment.delete.delay.ms"] = str(random.choice((0, 1_000)))
+        options = options._replace(machines=tuple(map(_with_fast_disk, options.machines)))
+    return options._replace(
+        trims=True, moves=True, topic_settings=topic_settings, settings=settings
+    )
 
 
 def _draw_faults(random: SimRandom) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ottla.broker.controlling.controller import ControllerCandidate
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create, Delete, Replace
 from tests.simulation.cluster.committed import Committed
+from tests.simulation.cluster.kept_answers import KeptAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -167,6 +168,7 @@ class Watchman:
         self._report = report
         self._is_clean = clean
         self._committed = Committed(self.violation)
+        self._answers = KeptAnswers(self.violation, self.counts)
         self._told: set[str] = set()
         # Who was seen leading in which epoch, and the highest watermark seen anywhere.
         self._leaders: dict[tuple[Replicated, int], int] = {}
@@ -254,8 +256,7 @@ class Watchman:
     def _judge_members(self, path: str, before: StatePayload, state: StatePayload) -> None:
         """A replica that joins the ISR has fetched from this leader, and since it left.
 
-        So one that is cut off leaves once, and does not go in and out (R-17).
-        """
+        So one that is cut off leaves once, and does not go in and out (R-17)."""
         topic, number = _partition_of(path)
         runtime = self._cluster.leader(topic, number, state)
         leading = None if runtime is None else runtime.replica.leading
@@ -284,6 +285,7 @@ class Watchman:
         """Once over all replicas of all living brokers."""
         for node_id, node, broker in self._cluster.living():
             self._look_at_controller(node_id, broker)
+            self._answers.look(node_id, broker.metadata)
             for runtime in broker.partitions:
                 self._look_at(node_id, node, runtime)
         self._judge_acknowledged()
@@ -348,8 +350,7 @@ class Watchman:
     def _judge_acknowledged(self) -> None:
         """Acknowledged records lie below the high watermark of the current leader.
 
-        Only what this leader wrote itself, or must have had when it began.
-        """
+        Only what this leader wrote itself, or must have had when it began."""
         leaders: dict[tuple[str, int], PartitionRuntime] = {}
         for _, _, broker in self._cluster.living():
             for runtime in broker.partitions:

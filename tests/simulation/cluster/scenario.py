@@ -25,8 +25,8 @@ from tests.simulation.cluster.client import ClusterClient
 from tests.simulation.cluster.ensemble import STORE_HOST, Ensemble
 from tests.simulation.cluster.evidence import ClusterHistory, judge_cluster
 from tests.simulation.cluster.leftovers import leftovers
-from tests.simulation.cluster.operators import ClusterKeeper, Mover
-from tests.simulation.cluster.options import ClusterOptions, draw_cluster_options
+from tests.simulation.cluster.operators import ClusterKeeper, Mover, trim
+from tests.simulation.cluster.options import ClusterOptions, draw_cluster_options, with_trimming
 from tests.simulation.cluster.oracles import Cluster, Watchman
 from tests.simulation.cluster.rooms import ONLY_DISKS, RoomWatch
 from tests.simulation.cluster.store import SimStore, Surroundings
@@ -63,7 +63,7 @@ class ClusterRun:
 
     def __init__(self, seed: int, options: ClusterOptions) -> None:
         self.options = options
-        self.history = ClusterHistory()
+        self.history = ClusterHistory(may_trim=options.trims)
         self.world = world = World(seed, options.net)
         self.random = world.random.child("scenario")
         self.ensemble = self._make_ensemble()
@@ -249,6 +249,8 @@ class ClusterRun:
             self.start_client(f"consumer-{number}", partial(self._consume, f"rack-{number}"))
         if options.moves:
             self.start_client("mover", self._move)
+        if options.trims:
+            self.start_client("trimmer", partial(trim, self.partitions, lambda: self._has_chaos))
         if options.keeps_topics:
             self.start_client("keeper", self._keep_topics, self._keeper_history)
 
@@ -392,7 +394,7 @@ class ClusterRun:
 
 def run(seed: int, chaos_s: float | None = None) -> Outcome:
     """One seed."""
-    outcome = ClusterRun(seed, draw_cluster_options(seed, chaos_s)).run()
+    outcome = ClusterRun(seed, with_trimming(draw_cluster_options(seed, chaos_s), seed)).run()
     if chaos_s is not None:
         outcome = outcome._replace(scenario=f"--cluster --seconds {chaos_s} ")
     return outcome

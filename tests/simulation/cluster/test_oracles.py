@@ -5,15 +5,25 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from ottla.broker.handlers.metadata_topics import kept_topics
+from ottla.broker.metadata.metadata import MetadataCache
+from ottla.coordinator.metadata.changes import BrokerChanged, PartitionChanged, TopicChanged
+from ottla.coordinator.metadata.image import (
+    BrokerRegistration,
+    Endpoint,
+    PartitionState,
+    TopicImage,
+)
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Create, Delete, Operation, Replace
 from ottla.coordinator.store.tree import StoreTransaction, Tree
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.builder import encode_batch
+from tests.broker.support.node import HandClock
 from tests.simulation.cluster.committed import Committed
 from tests.simulation.cluster.evidence import ClusterHistory, judge_cluster
 from tests.simulation.cluster.oracles import Cluster, Watchman
-from tests.simulation.history import Fate, FinalLog, Write
+from tests.simulation.history import Fate, FinalLog, Watermarks, Write
 
 PARTITION = TopicPartition("t", 0)
 STATE = paths.state("t", 0)
@@ -82,7 +92,11 @@ class Stage:
             leader_epoch=epoch,
             _clock=SimpleNamespace(now_ms=lambda: self.now_ms),
         )
-        broker: Any = SimpleNamespace(partitions=[runtime], state=SimpleNamespace(lifecycle=None))
+        broker: Any = SimpleNamespace(
+            partitions=[runtime],
+            state=SimpleNamespace(lifecycle=None),
+            metadata=MetadataCache(HandClock()),
+        )
         files = SimpleNamespace(file=lambda path: SimpleNamespace(data=self.files[path]))
         node: Any = SimpleNamespace(
             name=f"broker-{node_id}", incarnation=1, running=True, files=files
@@ -105,6 +119,40 @@ def test_two_leaders_of_one_epoch_are_seen_and_of_two_epochs_are_not() -> None:
     assert stage.found() == []
     other.replica.leader_epoch = 0
     assert stage.found() == ["two leaders"]
+
+
+def test_an_old_answer_about_a_topic_is_seen() -> None:
+    """A client that is sent to a former leader comes back and is sent there again."""
+    stage = Stage()
+    stage.state()
+    stage.broker(0)
+    metadata = stage.cluster.brokers[0].metadata
+    ends = (Endpoint("A", "host", 9092, "PLAINTEXT"),)
+    states = [PartitionState((1, 2), leader, epoch, (1, 2)) for epoch, leader in enumerate((1, 2))]
+    topic = TopicImage("t", b"i" * 16, {0: states[0]})
+    brokers = [BrokerChanged(BrokerRegistration(one, ends)) for one in (1, 2)]
+    metadata.take([*brokers, TopicChanged(topic)])
+    kept = kept_topics(metadata)
+    old = kept.one(metadata, 9, "A", topic)
+    assert stage.found() == []
+    metadata.take([PartitionChanged("t", 0, states[1])])
+    assert stage.found() == []
+    form = kept._forms[9, "A"]
+    form.topics["t"] = old
+
+    assert stage.found() == ["metadata"]
+
+
+def test_deleted_records_that_come_back_are_seen() -> None:
+    """DeleteRecords promises for ever, also where a log has been moved (S-19)."""
+    history = ClusterHistory(may_trim=True)
+    final = FinalLog(5, 5, [])
+    history.finals["t", 0] = final
+    for promised, start in ((True, 5), (False, 7), (True, 4)):
+        history.watermarks.append(Watermarks(1, 2, ("t", 0), start, -1, promised=promised))
+    assert judge_cluster(history, clean=True) == []
+    history.watermarks.append(Watermarks(3, 4, ("t", 0), 6, -1, promised=True))
+    assert [one.split(":")[0] for one in judge_cluster(history, clean=True)] == ["back"]
 
 
 def test_bounds_are_judged_unless_the_log_is_being_cut() -> None:
