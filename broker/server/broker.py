@@ -147,7 +147,7 @@ class Broker:
         await self._wait_until_ready()
         self._start_chores(logs)
         self._open_listener_07(requests)
-        requests.network.serve_with(requests.dispatcher.dispatch)
+        requests.network.serve_with(requests.dispatch)
         self.parts.coordinators.start(self.partitions)
         self.state.is_serving = True
         self.gate.open()
@@ -342,6 +342,8 @@ class Broker:
             await _close_logs(state.logs, broker_epoch)
         if self._opened_store is not None:
             await self._opened_store.close()
+        if parts.tracer is not None:
+            await parts.shared.ports.offload.run(parts.tracer.close)
         self.pages.close()
 
 

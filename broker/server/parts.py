@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from ottla.broker.security.token_store import TokenStore
     from ottla.broker.server.shared_parts import SharedParts
     from ottla.broker.telemetry.receiver import ClientTelemetry
+    from ottla.broker.tracing.open_telemetry import OpenTelemetryTracer
+    from ottla.broker.tracing.request_spans import RequestTracing
     from ottla.broker.wire07.listener import Listener07
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import MetadataDelta
@@ -98,6 +100,8 @@ class BrokerParts(NamedTuple):
     full_disk_reports: FullDiskReports
     # With ottla.client.telemetry only.
     telemetry: ClientTelemetry | None
+    # With ottla.tracing.endpoint only.
+    tracer: OpenTelemetryTracer | None
     # With ottla.trace.interval.ms only.
     progress: ProgressWatch | None
 
@@ -159,6 +163,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         directory_failures=DirectoryFailures(node_id, clock, tasks),
         full_disk_reports=FullDiskReports(node_id, clock),
         telemetry=_build_telemetry(shared),
+        tracer=_build_tracer(shared),
         progress=_build_progress(shared, partitions),
     )
     _connect(parts)
@@ -190,6 +195,34 @@ def _client_telemetry() -> type[ClientTelemetry]:
     from ottla.broker.telemetry.receiver import ClientTelemetry
 
     return ClientTelemetry
+
+
+def _open_telemetry() -> type[OpenTelemetryTracer]:
+    """Loaded by brokers that send spans only."""
+    from ottla.broker.tracing.open_telemetry import OpenTelemetryTracer
+
+    return OpenTelemetryTracer
+
+
+def request_tracing() -> type[RequestTracing]:
+    """Loaded by brokers that send spans only."""
+    from ottla.broker.tracing.request_spans import RequestTracing
+
+    return RequestTracing
+
+
+def _build_tracer(shared: SharedParts) -> OpenTelemetryTracer | None:
+    endpoint = shared.config.tracing_endpoint
+    if endpoint is None:
+        return None
+    try:
+        loaded = _open_telemetry()
+    except ModuleNotFoundError as error:
+        raise CannotStart(
+            f"ottla.tracing.endpoint is set, and the module {error.name} is not installed: "
+            "pip install 'ottla[otel]'"
+        ) from error
+    return loaded(endpoint, shared.node_id)
 
 
 def _progress_watch() -> type[ProgressWatch]:

@@ -23,12 +23,14 @@ from ottla.broker.partitions.refused_batches import RefusalLog
 from ottla.broker.quotas.client_limits import Windows
 from ottla.broker.quotas.quotas import Quotas
 from ottla.broker.server.listening import connection_limits, network_settings
+from ottla.broker.server.parts import request_tracing
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.api.gate import Gate
+    from ottla.broker.engine.context import Dispatch
     from ottla.broker.membership.lifecycle import Lifecycle
     from ottla.broker.metadata.settings import Settings
     from ottla.broker.server.parts import BrokerParts
@@ -40,6 +42,8 @@ class RequestParts(NamedTuple):
     """What answers requests, from the first bound socket to the end of the broker."""
 
     dispatcher: Dispatcher
+    # What the network calls with each frame: the dispatcher, perhaps with tracing before it.
+    dispatch: Dispatch
     network: NetworkServer
     controlled_shutdown: ControlledShutdown
     quotas: Quotas
@@ -63,11 +67,12 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
     if parts.audit_topic is not None:
         parts.audit_topic.make_topics = services.internal_topics.request
     dispatcher = Dispatcher(services, TABLE, shared.tasks)
+    dispatch = _traced(parts, dispatcher.dispatch)
     network = NetworkServer(
         ports.net,
         clock,
         shared.tasks,
-        gate.guard(dispatcher.dispatch),
+        gate.guard(dispatch),
         network_settings(config),
         ports.offload,
     )
@@ -76,7 +81,20 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
     services.quotas.trusts = partial(seems_broker, services)
     shared.metadata.subscribe(limits_follower(network, config, parts.settings))
     shutdown = ControlledShutdown(config, parts.peers, shared.metadata, admin.partitions, clock)
-    return RequestParts(dispatcher, network, shutdown, services.quotas, services)
+    return RequestParts(dispatcher, dispatch, network, shutdown, services.quotas, services)
+
+
+def _traced(parts: BrokerParts, dispatch: Dispatch) -> Dispatch:
+    if parts.tracer is None:
+        return dispatch
+    shared = parts.shared
+    tracing = request_tracing()(
+        parts.tracer,
+        shared.config.tracing_sample_ratio,
+        shared.ports.random.child("tracing"),
+        shared.metadata.topic_name,
+    )
+    return tracing.traced(dispatch)
 
 
 def limits_follower(

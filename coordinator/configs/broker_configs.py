@@ -158,6 +158,8 @@ class BrokerConfig:
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     telemetry_max_bytes: int
     trace_interval_ms: int
+    tracing_endpoint: str | None
+    tracing_sample_ratio: float
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool
     transaction_remove_expired_transaction_cleanup_interval_ms: int

@@ -406,6 +406,10 @@ ottla.oauthbearer.required.scope | list | "" | - | read-only | yes
     Scopes that a token of OAUTHBEARER must have.
 ottla.trace.interval.ms | int | 0 | >=0 | read-only | yes
     Time between looks at the progress of replicas, for 'ottla trace record'; 0 keeps none.
+ottla.tracing.endpoint | string | null | - | read-only | yes
+    URL that gets spans of requests as OTLP, such as http://HOST:4318/v1/traces; needs ottla[otel].
+ottla.tracing.sample.ratio | double | 0.01 | 0..1 | read-only | yes
+    Share of the requests that are traced.
 ottla.validate.records | string | full | {full, header} | cluster-wide | yes
     What is checked of produced batches: full reads all records, header the batch header alone.
 ottla.zookeeper.digest | password | null | - | read-only | yes

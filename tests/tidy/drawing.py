@@ -177,6 +177,7 @@ broker.metrics: broker.api broker.coordinating broker.engine broker.following
     broker.security broker.telemetry coordinator.group coordinator.metadata coordinator.store
 broker.telemetry: broker.engine broker.metadata coordinator.configs coordinator.metadata
     protocol.messages protocol.records
+broker.tracing: broker.engine protocol.messages wire
 broker.system: broker.metrics wire
 broker.processes: broker.engine broker.metrics broker.network broker.server coordinator.store
     coordinator.store.served protocol.sasl wire

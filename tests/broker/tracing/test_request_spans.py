@@ -1,0 +1,112 @@
+"""Spans of a broker's requests, as a collector gets them."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ottla.client.producer import Producer
+from tests.support.in_process import running_broker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.broker.server.broker import Broker
+
+OK = 200
+
+
+class Collector:
+    """An OTLP collector on a loopback address, with the spans that it got."""
+
+    def __init__(self) -> None:
+        self.spans: list[Any] = []
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                request = ExportTraceServiceRequest.FromString(body)
+                for resource in request.resource_spans:
+                    for scope in resource.scope_spans:
+                        collector.spans += scope.spans
+                self.send_response(OK)
+                self.end_headers()
+
+            def log_message(self, *_arguments: object) -> None:
+                """Write no line to the standard error."""
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+
+    @property
+    def endpoint(self) -> str:
+        """Where spans are sent to."""
+        return f"http://127.0.0.1:{self.server.server_port}/v1/traces"
+
+    def named(self, name: str) -> list[Any]:
+        """The spans of that name."""
+        return [span for span in self.spans if span.name == name]
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    """A collector that runs in a thread."""
+    made = Collector()
+    thread = threading.Thread(target=made.server.serve_forever, args=(0.05,))
+    thread.start()
+    yield made
+    made.server.shutdown()
+    thread.join()
+    made.server.server_close()
+
+
+async def produce(settings: dict[str, str]) -> Broker:
+    """Run a broker for one record."""
+    async with running_broker(settings) as running:
+        address = str(running.broker.address)
+        async with Producer(address, client_id="shop", allow_auto_create=True) as producer:
+            await (await producer.send("orders", b"x"))
+    return running.broker
+
+
+async def test_a_collector_gets_the_spans_of_requests(collector: Collector) -> None:
+    """Between a client's span and the answer lies what the broker did."""
+    await produce(
+        {"ottla.tracing.endpoint": collector.endpoint, "ottla.tracing.sample.ratio": "1.0"}
+    )
+
+    (span,) = collector.named("Produce orders")
+    attributes = {one.key: one.value for one in span.attributes}
+    assert attributes["messaging.destination.name"].string_value == "orders"
+    assert attributes["messaging.client.id"].string_value == "shop"
+    assert attributes["ottla.listener"].string_value == "PLAINTEXT"
+    assert span.end_time_unix_nano >= span.start_time_unix_nano
+    assert collector.named("Metadata")
+
+
+async def test_requests_that_are_not_sampled_make_no_span(collector: Collector) -> None:
+    """A busy broker answers 100,000 requests a second."""
+    await produce({"ottla.tracing.endpoint": collector.endpoint, "ottla.tracing.sample.ratio": "0"})
+
+    assert collector.spans == []
+
+
+async def test_a_broker_without_a_collector_has_no_tracer() -> None:
+    """Off costs nothing: the dispatcher stands where it stood."""
+    broker = await produce({})
+
+    assert broker.parts.tracer is None
+
+
+async def test_a_collector_that_is_not_there_ends_nothing() -> None:
+    """Spans are worth less than records."""
+    await produce(
+        {
+            "ottla.tracing.endpoint": "http://127.0.0.1:1/v1/traces",
+            "ottla.tracing.sample.ratio": "1",
+        }
+    )
