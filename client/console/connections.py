@@ -105,6 +105,12 @@ class ConsoleConnection:
         """Ask for the topics again when they are needed: one was created or changed."""
         self._topics_ms = None
 
+    def drop_old_topics(self) -> None:
+        """Free the list of topics if it is too old to be used: large clusters have large ones."""
+        now_ms = self.environment.clock.now_ms()
+        if self._topics_ms is not None and now_ms - self._topics_ms > TOPICS_AGE_MS_MAX:
+            self._topics, self._topics_ms = [], None
+
     def consumer(self, *, read_committed: bool) -> Consumer[bytes, bytes]:
         """A consumer without a group, which is not started yet."""
         config = ConsumerConfig(

@@ -108,10 +108,14 @@ class Visits:
         return visit
 
     def sweep(self) -> None:
-        """End the visits that are over, with their connections and passwords."""
+        """End the visits that are over, with their connections and passwords; the others lose
+        their old lists of topics."""
         now_ms = self.environment.clock.now_ms()
         for visit in [one for one in self._visits.values() if _is_over(one, now_ms)]:
             self.end(visit)
+        connections = [self._own, *(one.connection for one in self._visits.values())]
+        for connection in filter(None, connections):
+            connection.drop_old_topics()
 
     def begin(self) -> Visit:
         """A new visit without a user. Ends the one that was idle longest if there are too many."""

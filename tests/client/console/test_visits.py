@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.client.cluster.metadata import TopicView
 from ottla.client.console.connections import ClusterAccess, ConsoleConnection
 from ottla.client.console.visits import IDLE_MS_MAX, VISIT_MS_MAX, VISITS_MAX, Visits, needs_login
 from ottla.client.process.environment import Environment
@@ -66,6 +67,23 @@ async def test_a_visit_that_is_over_is_ended_without_a_request() -> None:
     visits.sweep()
 
     assert visit.connection.is_closed
+
+
+async def test_old_lists_of_topics_are_freed() -> None:
+    """Two hundred visitors of a cluster of ten thousand topics would hold gigabytes."""
+    clock = _StandingClock()
+    visits = _visits(clock)
+    visit = visits.begin()
+    connection = ConsoleConnection(ClusterAccess("127.0.0.1:1", {}, visits.environment))
+    visit.connection = connection
+    connection._topics, connection._topics_ms = [TopicView("t")], 0.0
+    visits.sweep()
+    assert connection._topics
+
+    clock.ms = 60_000
+    visits.sweep()
+
+    assert connection._topics == []
 
 
 async def test_there_are_at_most_so_many_visits() -> None:
