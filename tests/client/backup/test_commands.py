@@ -59,6 +59,28 @@ def test_a_backup_is_made_listed_checked_and_restored(
     assert "exists already" in again.errors
 
 
+def test_a_bucket_keeps_backups_as_a_directory_does(
+    source: Cluster, target: Cluster, ottla: Ottla, endpoint: str
+) -> None:
+    """Two backups, the second of what is new; both are restored from the bucket."""
+    source.create_topic("orders", 2)
+    place = ("s3://backups/kafka", "--s3-endpoint", endpoint)
+    for count in (50, 30):
+        asyncio.run(fill(source.bootstrap_servers, "orders", count))
+        made = ottla("backup", "create", "-b", source.bootstrap_servers, *place)
+        assert (made.status, made.errors) == (0, "")
+
+    listed = ottla("backup", "list", *place, "--json")
+    checked = ottla("backup", "verify", "-b", source.bootstrap_servers, *place)
+    restored = ottla("backup", "restore", "-b", target.bootstrap_servers, *place)
+    compared = ottla("backup", "verify", "-b", target.bootstrap_servers, *place)
+
+    assert [row["backup"] for row in json.loads(listed.output)] == [1, 2]
+    assert checked.output.startswith(b"backup 2 is whole: 80 records in "), checked.errors
+    assert b"1 topics, 80 records" in restored.output, restored.errors
+    assert compared.output.startswith(b"backup 2 is whole: 80 records in "), compared.errors
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -6,33 +6,12 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from ottla.client.backup.errors import BackupError, NotStored
 from ottla.client.backup.store import BackupStore, DirectoryStore, open_store
-from ottla.client.process.optional_imports import library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a server with a bucket ``backups``, and credentials for it."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    # Nothing outside of the test decides.
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    address = f"http://{host}:{port}"
-    library("boto3", "s3").client("s3", endpoint_url=address).create_bucket(Bucket="backups")
-    yield address
-    server.stop()
 
 
 @pytest.fixture(params=["directory", "s3"])
