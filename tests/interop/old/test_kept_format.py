@@ -18,6 +18,11 @@ from confluent_kafka import Consumer, TopicPartition
 from ottla.broker.log.storage.names import CLEAN_SHUTDOWN
 from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.client.consumer import Consumer as OwnConsumer
+from ottla.protocol.message_sets.writer import form_of, wrapped
+from ottla.protocol.message_sets.writer import message as encoded
+from ottla.protocol.records.batch import TimestampType
+from ottla.protocol.records.compression import Codec, decompress
+from ottla.protocol.records.old_messages import OldMessage, iterate_entries, read_messages
 from tests.broker.support.requests import create
 from tests.broker.test_compaction import partition_of
 from tests.interop.support.clients import JAVA_VERSIONS, needs
@@ -125,6 +130,24 @@ def _dump(folder: Path) -> str:
     )
 
 
+def _reencoded(data: bytes) -> int:
+    """Write each message of an old client anew: the same bytes. Returns how many there are."""
+    count = 0
+    for entry in iterate_entries(data):
+        assert isinstance(entry, OldMessage)
+        records = list(read_messages(entry))
+        form = form_of(1, Codec.NONE, TimestampType.CREATE_TIME)
+        if entry.is_compressed:
+            assert entry.value is not None
+            inner = bytes(decompress(entry.codec, entry.value))
+            assert wrapped(form, records, records[0].offset) == inner
+        else:
+            (one,) = records
+            assert encoded(form, one.offset, one.timestamp, one.key, one.value) == entry.view
+        count += len(records)
+    return count
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("produce", [_sarama, _kafka_python, _java])
 async def test_old_clients_fill_a_topic_that_all_clients_read(
@@ -144,6 +167,8 @@ async def test_old_clients_fill_a_topic_that_all_clients_read(
         assert rows
         assert {(row[0], row[1].lower(), row[2]) for row in rows} == {("1", codec, "true")}
         assert not [complaint for complaint in COMPLAINTS if complaint in dumped]
+        (log,) = (tmp_path / f"{TOPIC}-0").glob("*.log")
+        assert _reencoded(log.read_bytes()) == COUNT
         before = await asyncio.to_thread(_newest_librdkafka, address)
         assert [offset for offset, _ in before] == list(range(COUNT))
         assert await _own(address) == before
