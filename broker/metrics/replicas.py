@@ -81,6 +81,16 @@ _OF_LOG: tuple[tuple[str, str, Callable[[PartitionRuntime], float]], ...] = (
         "Segments of the partition's log.",
         lambda one: len(one.log.segments),
     ),
+    (
+        "kafka_cluster_partition_underminisr",
+        "1 if it is led here with fewer replicas in sync than min.insync.replicas.",
+        lambda one: int(_is_under_min_isr(one)),
+    ),
+    (
+        "kafka_cluster_partition_atminisr",
+        "1 if it is led here with as many replicas in sync as min.insync.replicas.",
+        lambda one: int(_is_at_min_isr(one)),
+    ),
 )
 
 # A row is a counter of every topic.
