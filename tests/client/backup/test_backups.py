@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from ottla import Admin, Cluster, Consumer, NewTopic, Producer, TopicPartition
+from ottla import Admin, Cluster, Consumer, Isolation, NewTopic, Producer, TopicPartition
 from ottla.client.backup.errors import BackupError
 from ottla.client.backup.planning import BEGINNING, END, offsets_of
 from ottla.client.backup.store import DirectoryStore
@@ -42,7 +42,7 @@ async def fill(servers: str, topic: str, numbers: range, partitions: int = 2) ->
 
 
 async def transact(servers: str, name: str, topic: str, *, commits: bool, partitions: int) -> None:
-    """One transaction over all partitions."""
+    """One transaction over all partitions. Its last marker may come after the answer."""
     async with Producer(servers, transactional_id=name) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -50,6 +50,12 @@ async def transact(servers: str, name: str, topic: str, *, commits: bool, partit
             await producer.send(topic, name.encode(), key=b"key", partition=partition)
         await producer.flush()
         await (producer.commit_transaction() if commits else producer.abort_transaction())
+    ends = dict.fromkeys((TopicPartition(topic, number) for number in range(partitions)), END)
+    async with Admin(servers) as admin, asyncio.timeout(60):
+        while await admin.list_offsets(ends, Isolation.READ_COMMITTED) != await admin.list_offsets(
+            ends
+        ):
+            await asyncio.sleep(0.05)
 
 
 async def commit(servers: str, group: str, positions: dict[TopicPartition, int]) -> None:
