@@ -1,7 +1,7 @@
 """Judges the audit log: what clients were told, the brokers' files, and the topic. Pure.
 
 A client that was refused, or that changed a token, knows of one decision of one broker. The file of
-that broker has it once. The topic has the lines of each file in their order, once or, after a
+that broker has it once. The topic has the lines of each process in their order, once or, after a
 repeated send, again; what it lacks was still in the broker's memory when its process ended.
 """
 
@@ -77,7 +77,7 @@ class AuditEvidence:
 
     def _order_in_topic(self) -> Iterator[str]:
         places = _places(self.files)
-        last: dict[int, int] = {}
+        last: dict[tuple[int, int], int] = {}
         seen: set[str] = set()
         for line in self.topic:
             place = places.get(line)
@@ -87,10 +87,11 @@ class AuditEvidence:
             if line in seen:
                 continue
             seen.add(line)
-            broker, index = place
-            if index < last.get(broker, -1):
-                yield f"audit: the topic has line {index} of broker {broker} after {last[broker]}"
-            last[broker] = index
+            process, index = place
+            if index < last.get(process, -1):
+                broker = process[0]
+                yield f"audit: the topic has line {index} of broker {broker} after {last[process]}"
+            last[process] = index
 
     def _lacking_in_topic(self) -> Iterator[str]:
         present = {*self.topic, *self.waiting}
@@ -101,7 +102,13 @@ class AuditEvidence:
                 yield f"audit: the topic lacks {what}, such as {lacking[0][:200]}"
 
 
-def _places(files: Mapping[int, Sequence[str]]) -> dict[str, tuple[int, int]]:
-    return {
-        line: (broker, index) for broker, lines in files.items() for index, line in enumerate(lines)
-    }
+def _places(files: Mapping[int, Sequence[str]]) -> dict[str, tuple[tuple[int, int], int]]:
+    """Broker and process, and the index in the file. What a dead process had sent may arrive after
+    lines of the next one."""
+    places = {}
+    for broker, lines in files.items():
+        process = 0
+        for index, line in enumerate(lines):
+            process += json.loads(line)["sequence"] == 1
+            places[line] = ((broker, process), index)
+    return places
