@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from benchmarks.at_rest import AT_REST_MEASUREMENTS
 from benchmarks.authorization import AUTHORIZATION_MEASUREMENTS
+from benchmarks.beside.comparisons import COMPARISONS
 from benchmarks.clients import CLIENT_MEASUREMENTS
 from benchmarks.cluster import CLUSTER_MEASUREMENTS
 from benchmarks.clusters_in_tests import TEST_CLUSTER_MEASUREMENTS
 from benchmarks.codec import CODEC_MEASUREMENTS
-from benchmarks.compare import COMPARISONS
 from benchmarks.conversions import CONVERSION_MEASUREMENTS
 from benchmarks.groups import GROUP_MEASUREMENTS
 from benchmarks.harness import use_bytecode_cache
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 RESULTS = Path(__file__).with_name("results")
+# The benchmark before leaves some load of its own.
+QUIET_LOAD = 2.5
 
 
 def _git(*arguments: str) -> str:
@@ -54,8 +56,10 @@ def _machine() -> str:
 
 
 def run(name: str, measure: Callable[[], Mapping[str, float]]) -> None:
-    """Measure, print and keep."""
+    """Measure, print and keep. Says so if other work uses the machine."""
     before = os.getloadavg()[0]
+    if before > QUIET_LOAD:
+        sys.stderr.write(f"{name}: the machine is not quiet, its load average is {before:.1f}\n")
     figures = measure()
     sys.stdout.write(f"{name}: {(measure.__doc__ or '').splitlines()[0]}\n")
     for key, value in figures.items():

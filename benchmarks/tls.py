@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from benchmarks import foreign
-from benchmarks.apache_kafka import VERSIONS, KafkaProcess, is_available
+from benchmarks.beside.apache_kafka import VERSIONS, KafkaProcess, is_available
 from benchmarks.frames import batch_of, fetch_frame, metadata_frame, produce_frame
 from benchmarks.harness import KEEPING, cpu_seconds
 from tests.support import certificates

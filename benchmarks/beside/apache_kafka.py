@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from benchmarks.harness import CACHE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
 VERSIONS = ("3.9.1", "4.1.0")
@@ -73,16 +74,47 @@ def _free_port() -> int:
     return port
 
 
+def _new_cluster_id() -> str:
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def cluster_of(
+    version: str, folder: Path, count: int, options: Mapping[str, str]
+) -> list[KafkaProcess]:
+    """So many nodes of one cluster, each formatted and not started."""
+    cluster_id = _new_cluster_id()
+    ports = [_free_port() for _ in range(count)]
+    nodes = []
+    for node_id in range(1, count + 1):
+        place = folder / str(node_id)
+        place.mkdir()
+        node = KafkaProcess(version, place, options, ports, node_id)
+        node.format(cluster_id)
+        nodes.append(node)
+    return nodes
+
+
 class KafkaProcess:
     """One node that is broker and controller. Use as a context manager."""
 
     def __init__(
-        self, version: str, folder: Path, options: dict[str, str], *, encrypts: bool = False
+        self,
+        version: str,
+        folder: Path,
+        options: Mapping[str, str],
+        controller_ports: Sequence[int] = (),
+        node_id: int = 1,
+        *,
+        encrypts: bool = False,
     ) -> None:
+        """The controllers of all nodes listen on ``controller_ports``, this node's on the one at
+        its id; default: a port of its own, for a node that is alone."""
         self.port = _free_port()
         # Served if it encrypts; the options say with which certificate.
         self.tls_port = _free_port()
-        controller_port = _free_port()
+        ports = controller_ports or (_free_port(),)
+        controller_port = ports[node_id - 1]
+        voters = [f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, 1)]
         loopback = f"PLAINTEXT://127.0.0.1:{self.port}"
         if encrypts:
             loopback += f",SSL://127.0.0.1:{self.tls_port}"
@@ -90,8 +122,8 @@ class KafkaProcess:
         self._class_path = class_path(version)
         settings = {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "node.id": str(node_id),
+            "controller.quorum.voters": ",".join(voters),
             "controller.listener.names": "CONTROLLER",
             "listeners": f"{loopback},CONTROLLER://127.0.0.1:{controller_port}",
             "advertised.listeners": loopback,
@@ -115,9 +147,10 @@ class KafkaProcess:
         assert self._process is not None
         return self._process.pid
 
-    def format(self) -> None:
-        """Prepare the data directory, which is done once in a broker's life."""
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    def format(self, cluster_id: str = "") -> None:
+        """Prepare the data directory, which is done once in a broker's life; default: for a
+        cluster of its own."""
+        cluster_id = cluster_id or _new_cluster_id()
         arguments = ["format", "-t", cluster_id, "-c", str(self._properties)]
         command = ["java", "-cp", self._class_path, "kafka.tools.StorageTool", *arguments]
         subprocess.run(command, check=True, capture_output=True, cwd=self._folder)
