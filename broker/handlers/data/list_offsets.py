@@ -144,6 +144,8 @@ def _look_up(
         if not partition.is_open:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         answer.offset = partition.log.log_end_offset
+        if context.api_version >= _EPOCH_VERSION:
+            answer.leader_epoch = partition.leader_epoch
         return ErrorCode.NONE
     error = partition.check_leader_epoch(wanted.current_leader_epoch)
     if error == ErrorCode.NONE:
