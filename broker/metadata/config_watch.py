@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.engine.concurrently import pipelined
+from ottla.coordinator.configs.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.metadata.changes import Change, ConfigChanged, ConfigGone
 from ottla.coordinator.metadata.image import Entity
 from ottla.coordinator.store import entities as names_of
@@ -21,7 +22,7 @@ from ottla.coordinator.store.store import NoNode, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ottla.broker.engine.tasks import Tasks
     from ottla.broker.metadata.metadata import MetadataCache
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.configs")
 
+BROKERS = "brokers"
 FOLLOWED_TYPES = (
     "topics",
-    "brokers",
+    BROKERS,
     "groups",
     "client-metrics",
     names_of.USERS,
@@ -141,4 +143,18 @@ async def _read(session: MetadataSession, entity: Entity) -> Change | None:
     if values is None:
         logger.error("the settings of %s %s are unreadable and ignored", *entity)
         return None
+    if entity.entity_type == BROKERS:
+        _warn_of_start_settings(values)
     return ConfigChanged(entity, values)
+
+
+def _warn_of_start_settings(values: Mapping[str, str]) -> None:
+    """Warn that a stored value is not in force: the operator has to edit a file."""
+    for name in values:
+        definition = BROKER_CONFIGS.get(name)
+        if definition is not None and definition.is_read_at_start:
+            logger.warning(
+                "%s is set in the metadata store, where it has no effect: set it in the "
+                "configuration file of the broker and start the broker again",
+                name,
+            )

@@ -1,10 +1,12 @@
 """Every setting of a broker that Kafka 3.9 has in ZooKeeper mode, and our own.
 
 One line of facts per setting, one of what it means. The columns: name, type, default, legal
-values, how it is changed while the broker runs, and whether it has an effect here. Four defaults
-are ours: the listener binds to this machine only, the data lies in the working directory, the
-kernel sizes receive buffers (100 KiB nearly doubled the cost of requests of 128 KiB), and a message
-before authentication has at most 16 KiB (512 KiB in Kafka), so that strangers take little memory.
+values, how it is changed while the broker runs, and whether it has an effect here. ``start`` means
+from the configuration file only: a change is stored, as Kafka's tools expect, and has no effect.
+Four defaults are ours: the listener binds to this machine only, the data lies in the working
+directory, the kernel sizes receive buffers (100 KiB nearly doubled the cost of requests of 128
+KiB), and a message before authentication has at most 16 KiB (512 KiB in Kafka), so that strangers
+take little memory.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TABLE = """
-advertised.listeners | string | null | - | per-broker | yes
+advertised.listeners | string | null | - | per-broker | start
     Addresses that clients are told to connect to, where they differ from listeners.
 allow.everyone.if.no.acl.found | bool | false | - | read-only | yes
     Whether all clients may use a resource that no access rule is about.
@@ -208,9 +210,9 @@ leader.imbalance.per.broker.percentage | int | 10 | - | read-only | yes
 leader.replication.throttled.rate | long | MAX | >=0 | cluster-wide | yes
     Bytes per second of throttled replicas that a leader may send.
 listener.security.protocol.map | string | SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,\
-SASL_PLAINTEXT:SASL_PLAINTEXT | - | per-broker | yes
+SASL_PLAINTEXT:SASL_PLAINTEXT | - | per-broker | start
     Security protocol of each listener name.
-listeners | string | PLAINTEXT://127.0.0.1:9092 | - | per-broker | yes
+listeners | string | PLAINTEXT://127.0.0.1:9092 | - | per-broker | start
     Addresses to listen on; one without a host is bound to this machine only.
 log.cleaner.backoff.ms | long | 15000 | >=0 | cluster-wide | yes
     Pause of the cleaner when there is nothing to compact.
@@ -338,17 +340,17 @@ min.insync.replicas | int | 1 | >=1 | cluster-wide | yes
     Replicas that must have a write before acks=all is answered with success.
 node.id | int | -1 | - | read-only | yes
     KRaft's name for broker.id; taken for it when that is not set.
-num.io.threads | int | 8 | >=1 | cluster-wide | yes
+num.io.threads | int | 8 | >=1 | cluster-wide | start
     Requests that are handled side by side.
-num.network.threads | int | 3 | >=1 | cluster-wide | yes
+num.network.threads | int | 3 | >=1 | cluster-wide | start
     Processors of each listener, which read requests and send answers.
 num.partitions | int | 1 | >=1 | read-only | yes
     Partitions of topics whose creator named no number.
-num.recovery.threads.per.data.dir | int | 1 | >=1 | cluster-wide | yes
+num.recovery.threads.per.data.dir | int | 1 | >=1 | cluster-wide | start
     Logs of a data directory that are loaded and recovered side by side.
 num.replica.alter.log.dirs.threads | int | null | - | read-only | no
     Threads that move replicas between directories.
-num.replica.fetchers | int | 1 | - | cluster-wide | yes
+num.replica.fetchers | int | 1 | - | cluster-wide | start
     Fetchers per leading broker that a follower runs.
 offset.metadata.max.bytes | int | 4096 | - | read-only | yes
     Largest text that may go with a committed offset.
@@ -433,7 +435,7 @@ principal.builder.class | class \
     Java class that turns a connection's identity into a principal.
 process.roles | list | "" | {broker, controller} | read-only | no
     KRaft's roles of the process; there is no KRaft here.
-producer.id.expiration.ms | int | 86400000 | >=1 | cluster-wide | yes
+producer.id.expiration.ms | int | 86400000 | >=1 | cluster-wide | start
     Silence after which an idempotent producer is forgotten.
 producer.purgatory.purge.interval.requests | int | 1000 | - | read-only | no
     Parked produce requests between two sweeps.
@@ -529,7 +531,7 @@ reserved.broker.max.id | int | 1000 | >=0 | read-only | yes
     Largest number that an operator may give a broker; generated ones lie above.
 sasl.client.callback.handler.class | class | null | - | read-only | no
     Java class for the broker's own SASL logins.
-sasl.enabled.mechanisms | list | GSSAPI | - | per-broker | yes
+sasl.enabled.mechanisms | list | GSSAPI | - | per-broker | start
     SASL mechanisms that clients may use.
 sasl.jaas.config | password | null | - | per-broker | yes
     Login settings of SASL in JAAS form.
@@ -567,7 +569,7 @@ sasl.login.retry.backoff.ms | long | 100 | - | read-only | no
     First pause between attempts at a login provider.
 sasl.mechanism.controller.protocol | string | GSSAPI | - | read-only | no
     SASL mechanism towards KRaft controllers.
-sasl.mechanism.inter.broker.protocol | string | GSSAPI | - | per-broker | yes
+sasl.mechanism.inter.broker.protocol | string | GSSAPI | - | per-broker | start
     SASL mechanism among brokers.
 sasl.oauthbearer.clock.skew.seconds | int | 30 | - | read-only | yes
     Difference of clocks that token checks allow.

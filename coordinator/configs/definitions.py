@@ -20,6 +20,8 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+AT_START = "start"
+AT_START_NOTE = "A broker reads it from its configuration file when it starts, and nowhere else."
 Value = bool | int | float | str | tuple[str, ...]
 
 
@@ -64,6 +66,8 @@ class Definition:
     default: str | None
     check: Check
     has_effect: bool
+    # A change while the broker runs is stored and has no effect.
+    is_read_at_start: bool
     update: Update
     inherits: tuple[str, ...]
     documentation: str
@@ -264,10 +268,11 @@ def define(columns: list[str], documentation: str, update: Update) -> Definition
         config_type=config_type,
         default=_make_default(default, config_type),
         check=_make_check(legal),
-        has_effect={"yes": True, "no": False}[effect],
+        has_effect={"yes": True, "no": False, AT_START: True}[effect],
+        is_read_at_start=effect == AT_START,
         update=update,
         inherits=() if inherits == "-" else tuple(inherits.split(", ")),
-        documentation=documentation,
+        documentation=f"{documentation} {AT_START_NOTE}" if effect == AT_START else documentation,
     )
 
 

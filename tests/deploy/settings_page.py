@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.client.settings.config import ClientConfig, ConsumerConfig, ProducerConfig
 from ottla.client.settings.kafka_names import ALIASES
 from ottla.coordinator.configs import broker_configs_table, group_configs, topic_configs
-from ottla.coordinator.configs.definitions import read_table
+from ottla.coordinator.configs.definitions import AT_START, read_table
 from ottla.wire.connection_config import ConnectionConfig
 from tests.deploy.settings_since import BROKERS, CLIENTS, TOPICS, since
 from tests.tidy.tree import ROOT
@@ -75,7 +75,7 @@ def _brokers() -> Iterator[str]:
             without.append(f"`{name}`")
             continue
         version = since(BROKERS, name)
-        typed = (_typed(name, kind), _default(default), _legal(legal), _changed(update))
+        typed = (_typed(name, kind), _default(default), _legal(legal), _changed(update, effect))
         cells = (*typed, version, words)
         rows.append(_row(f"`{name}`", *cells))
     yield _table(
@@ -162,7 +162,9 @@ def _legal(text: str) -> str:
     return kept.get(text, text.replace("{, ", "{").strip("{}"))
 
 
-def _changed(update: str) -> str:
+def _changed(update: str, effect: str) -> str:
+    if effect == AT_START:
+        return ""
     return {"read-only": "", "per-broker": "one broker", "cluster-wide": "cluster"}[update]
 
 

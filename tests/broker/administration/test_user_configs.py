@@ -83,6 +83,20 @@ async def test_credentials_and_quotas_of_one_user_do_not_overwrite_each_other() 
     await node.stop()
 
 
+async def test_a_stored_setting_that_is_read_at_the_start_only_is_named_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """kafka-configs reports success: without the warning the operator believes that it works."""
+    node = await open_node(MemoryDisk())
+    values = {"num.replica.fetchers": "4", "log.cleaner.backoff.ms": "100"}
+    await node.admin.set_configs("brokers", "<default>", values)
+
+    warned = [one.getMessage() for one in caplog.records if one.name == "ottla.configs"]
+    assert warned
+    assert all("num.replica.fetchers is set in the metadata store" in one for one in warned)
+    await node.stop()
+
+
 async def test_a_broker_that_joins_reads_users_and_their_clients() -> None:
     """It hears of no announcement that was made before it came."""
     node = await open_node(MemoryDisk())

@@ -7,7 +7,14 @@ import re
 import pytest
 
 from ottla.coordinator.configs.broker_configs_table import BROKER_CONFIGS
-from ottla.coordinator.configs.definitions import BadValue, ConfigType, Definition, Update, render
+from ottla.coordinator.configs.definitions import (
+    AT_START_NOTE,
+    BadValue,
+    ConfigType,
+    Definition,
+    Update,
+    render,
+)
 from ottla.coordinator.configs.topic_configs import TOPIC_CONFIGS, milliseconds_per_unit
 from tests.support.broker_process import ROOT
 
@@ -153,6 +160,36 @@ def test_a_setting_that_a_broker_reads_has_an_effect() -> None:
         and definition.name != "replica.lag.max.messages"
     ]
     assert wrong == []
+
+
+def test_a_setting_that_is_read_at_the_start_says_so() -> None:
+    """Kafka's tools may set it at any time, and it would be described as if it were in force."""
+    assert BROKER_CONFIGS["num.replica.fetchers"].is_read_at_start
+    assert BROKER_CONFIGS["num.replica.fetchers"].documentation.endswith(AT_START_NOTE)
+    assert not BROKER_CONFIGS["log.retention.ms"].is_read_at_start
+
+
+def test_a_setting_that_can_be_changed_is_read_while_the_broker_runs() -> None:
+    """A change that is stored, described as in force and obeyed by no broker misleads operators."""
+    words = set()
+    for room in ("broker", "coordinator", "wire"):
+        for path in (ROOT / room).rglob("*.py"):
+            text = path.read_text("utf-8")
+            if path.name == "broker_configs.py":
+                # What it reads of the file alone stands there as a field.
+                words |= set(re.findall(r'sources\.\w+\("([a-z0-9.]+)"', text))
+            elif path.name != "broker_configs_table.py":
+                words |= set(re.findall(r'"([a-z0-9.]+)"', text))
+    inherited = {name for one in TOPIC_CONFIGS.values() for name in one.inherits}
+    unread = [
+        one.name
+        for one in BROKER_CONFIGS.values()
+        if one.update is not Update.READ_ONLY
+        and one.has_effect
+        and not one.is_read_at_start
+        and one.name not in words | inherited
+    ]
+    assert unread == []
 
 
 def test_a_secret_never_shows_in_a_problem() -> None:
