@@ -213,6 +213,9 @@ class BatchScan:
             length = int.from_bytes(chunk[at + LENGTH_POSITION : at + LENGTH_END], signed=True)
             if _KEPT_BYTES_MIN <= LENGTH_END + length <= room_bytes:
                 return LENGTH_END + length
+        if len(chunk) - at <= MAGIC_POSITION < room_bytes:
+            # Another look tells the format: the rest may be a message, which has a shorter header.
+            return HEADER_BYTES
         if room_bytes < HEADER_BYTES:
             self.problem = "the rest is shorter than a batch header"
             self.is_cut_short = True

@@ -13,6 +13,7 @@ from ottla.broker.log.admission import admit_messages
 from ottla.broker.log.recovery.examining import examine
 from ottla.broker.log.recovery.loading import Known
 from ottla.broker.log.recovery.recovery import find_batch
+from ottla.broker.log.storage import scan
 from ottla.broker.log.storage.names import KEPT_FORMAT, LOG, segment_name
 from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.replica.append import AppendRules
@@ -337,3 +338,19 @@ def test_no_search_for_batches_takes_a_message_for_one() -> None:
     file.append([kept(4).view])
 
     assert find_batch(file, 0, file.size_bytes, 0) is None
+
+
+async def test_a_message_whose_head_lies_in_two_pieces_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last one of a file may be shorter than the header of a batch, and was taken for torn."""
+    bench = KeepingBench()
+    log = await bench.opened()
+    bench.put(log, kept(2, Codec.NONE))
+    file, size_bytes = log.active.file, log.active.size_bytes
+    for seen_bytes in range(size_bytes // 2):
+        monkeypatch.setattr(scan, "CHUNK_BYTES", size_bytes // 2 + seen_bytes)
+        found = scan.BatchScan(file, 0, size_bytes)
+
+        assert [batch.base_offset for _, batch in found] == [0, 1], seen_bytes
+        assert found.problem is None
