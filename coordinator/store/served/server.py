@@ -116,6 +116,8 @@ class StoreServer:
             if found is None:
                 connection.end("the session is over")
                 return
+            # Its owner counts from this request on, as from each that is answered (C-06).
+            self.silence.hear(wanted.session_id, self.clock.now_ms())
             served = found
         served.attach(connection)
 

@@ -209,6 +209,25 @@ async def test_silence_ends_a_session_and_a_look_reads_first(stage: Stage) -> No
     assert {told[0] for told in busy.told} == {"opened", "answer"}
 
 
+async def test_a_session_that_is_taken_up_again_has_its_whole_timeout(stage: Stage) -> None:
+    """Its owner counts from that request on, and would lead after the store has given it up
+    (C-06)."""
+    before = await stage.connect()
+    session_id = before.told[0][1]
+    for _ in range(8):
+        stage.clock.advance(700)
+    after = await stage.connect(session_id)
+    for _ in range(8):
+        stage.clock.advance(700)
+    await settle()
+    assert after.told == [["opened", session_id, 6_000]]
+
+    for _ in range(2):
+        stage.clock.advance(700)
+    await settle()
+    assert after.told[-1][0] == "ended"
+
+
 @pytest.mark.parametrize(
     "data",
     [request(Exists("/")), b"\xff\xff\xff\xff", messages.encode_parts("open", 9, 0, 1, 1)],
