@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.log.storage.names import META_PROPERTIES, METADATA_STORE
 from ottla.coordinator.store.embedded import EmbeddedStore
+from ottla.coordinator.store.store import ConnectionLoss
 from ottla.coordinator.store.zookeeper_tls import Tls
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ async def open_embedded(
         ) from None
     except OSError as error:
         raise CannotStart(f"cannot use {directory}: {error.strerror or error}") from error
+    except ConnectionLoss as error:
+        # The disk is full, and sessions of an earlier life are to be ended.
+        raise CannotStart(f"cannot use {directory}: {error}") from error
     store.on_failure(on_failure)
     return store
 

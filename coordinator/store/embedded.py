@@ -8,6 +8,7 @@ that a crash can take back. A disk that fails a flush ends all sessions: what it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
@@ -72,6 +73,8 @@ class EmbeddedStore:
         self._is_flushing = False
         self._failure: Exception | None = None
         self._sessions: dict[int, EmbeddedSession] = {}
+        # Over, while their ephemeral znodes are still there.
+        self._ending: set[int] = set()
         self._lock: FileLock | None = None
         self._on_failure: list[Callable[[Exception], object]] = []
 
@@ -109,17 +112,24 @@ class EmbeddedStore:
         return session
 
     async def expire(self, session_id: int) -> None:
-        """End a session from the store's side, as ZooKeeper does after too long a silence."""
+        """End a session from the store's side, as ZooKeeper does after too long a silence.
+
+        Raises ConnectionLoss if the journal cannot grow: it is over then, and its ephemeral znodes
+        stay until it is ended again."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            self._ending.add(session_id)
             session.end()
+        if session_id in self._ending:
             self._do((CloseSession(session_id),), 0)
+            self._ending.discard(session_id)
             await self.settled()
 
     async def close(self) -> None:
         """End every session and free the directory. May be called again."""
         for session_id in sorted(self._sessions):
-            if self._failure is None:
+            # On a full disk they are ended when the store is opened again.
+            with contextlib.suppress(ConnectionLoss):
                 await self.expire(session_id)
         if self._lock is not None:
             self._lock.release()

@@ -8,6 +8,7 @@ that is unread there: nothing of it is done after the session has been told what
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from ottla.coordinator.store.served.messages import BadMessage, CloseRequest, Op
 from ottla.coordinator.store.served.silence import Silence
 from ottla.coordinator.store.served.stream import MessageStream
 from ottla.coordinator.store.store import (
+    ConnectionLoss,
     GroupFailed,
     SessionState,
     StoreError,
@@ -43,6 +45,8 @@ logger = logging.getLogger("ottla.store")
 
 # A session may ask for less or more; both would hurt the others.
 TIMEOUT_MS_MIN, TIMEOUT_MS_MAX = 500, 600_000
+# Between attempts to write on a full disk.
+AGAIN_MS = 1_000.0
 
 
 class StoreServer:
@@ -56,6 +60,7 @@ class StoreServer:
         self._net = net
         self._listener: Listener | None = None
         self._timer: Timer | None = None
+        self._is_closed = False
         self._served: dict[int, _Served] = {}
         self._connections: dict[_Connection, None] = {}
 
@@ -67,6 +72,7 @@ class StoreServer:
 
     async def close(self) -> None:
         """End all connections; the sessions end with the store. May be called again."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         if self._listener is not None:
@@ -78,8 +84,22 @@ class StoreServer:
 
     async def end_sessions_of(self, owner: int) -> None:
         """The process of that owner has ended: its sessions need not wait for their timeout."""
-        for served in [one for one in self._served.values() if one.owner == owner]:
-            await self.store.expire(served.session.session_id)
+        ended = [one.session.session_id for one in self._served.values() if one.owner == owner]
+        await asyncio.gather(*map(self.end_session, ended))
+
+    async def end_session(self, session_id: int) -> None:
+        """End a session; on a full disk its ephemeral znodes go when there is room again."""
+        is_told = False
+        while self.store.failure is None and not self._is_closed:
+            try:
+                await self.store.expire(session_id)
+            except ConnectionLoss as error:
+                if not is_told:
+                    logger.error("the end of session %#x is not stored yet: %s", session_id, error)
+                is_told = True
+                await self.clock.sleep(AGAIN_MS)
+            else:
+                return
 
     # ---- connections ----
 
@@ -142,7 +162,7 @@ class StoreServer:
             connection.stream.read()
         for session_id in self.silence.expired(self.clock.now_ms(), interval_ms):
             logger.warning("session %#x ends: nothing was heard of it", session_id)
-            self.spawn("session end", self.store.expire(session_id))
+            self.spawn("session end", self.end_session(session_id))
             self.silence.end(session_id)
         self._look_later()
 
@@ -215,7 +235,7 @@ class _Connection:
             return
         self._server.silence.hear(session.session_id, self._server.clock.now_ms())
         if isinstance(request, CloseRequest):
-            self._server.spawn("session end", session.close())
+            self._server.spawn("session end", self._server.end_session(session.session_id))
         else:
             self._answer(session, request)
 

@@ -45,7 +45,14 @@ class HandClock:
         return timer
 
     async def sleep(self, delay_ms: float) -> None:
-        raise NotImplementedError
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def wake() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        self.call_at(self.now + delay_ms, wake)
+        await waiter
 
     def advance(self, delay_ms: float) -> None:
         """Let time pass, with everything that happens on the way."""

@@ -127,7 +127,8 @@ class Stage:
         self.disk = disk
         self.net = HandNet()
         self.clock = HandClock()
-        self.server = StoreServer(store, self.net, self.clock, Tasks().spawn)
+        self.tasks = Tasks()
+        self.server = StoreServer(store, self.net, self.clock, self.tasks.spawn)
         self.server.listen(Address("", 0))
 
     async def connect(self, session_id: int = 0, timeout_ms: int = 6_000) -> HandSocket:
@@ -226,6 +227,42 @@ async def test_a_session_that_is_taken_up_again_has_its_whole_timeout(stage: Sta
         stage.clock.advance(700)
     await settle()
     assert after.told[-1][0] == "ended"
+
+
+async def test_a_session_that_ends_on_a_full_disk_is_gone_when_there_is_room(stage: Stage) -> None:
+    """A process that dies must not stop those of all other brokers, nor seem to live for ever."""
+    closes, dies, sleeps = [await stage.connect() for _ in range(3)]
+    for number, socket in enumerate((closes, dies, sleeps)):
+        await socket.give(request(Create(f"/{number}", ephemeral=True)))
+    stage.disk.free = 0
+    await closes.give(messages.encode_close())
+    ended = asyncio.create_task(stage.server.end_sessions_of(1))
+    await settle()
+    assert [socket.told[-1][0] for socket in (closes, dies, sleeps)] == ["ended"] * 3
+    assert stage.tasks.crash_count == 0
+
+    stage.disk.free = 1 << 40
+    stage.clock.advance(1_000)
+    await ended
+    await settle()
+    assert stage.store.read_tree().children("/") == []
+
+
+async def test_silence_on_a_full_disk_ends_a_session_later(stage: Stage) -> None:
+    """The same where no process has died."""
+    silent = await stage.connect()
+    await silent.give(request(Create("/a", ephemeral=True)))
+    stage.disk.free = 0
+    for _ in range(9):
+        stage.clock.advance(700)
+    await settle()
+    assert silent.told[-1][0] == "ended"
+    assert stage.tasks.crash_count == 0
+
+    stage.disk.free = 1 << 40
+    stage.clock.advance(1_000)
+    await settle()
+    assert stage.store.read_tree().children("/") == []
 
 
 @pytest.mark.parametrize(
