@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # Of all consumers together; each takes about half a kilobyte. What finds no place is read again.
 ENTRIES_MAX = 100_000
-# Of one connection, with partitions at rest or not.
-TOPICS_MAX = 1_000
 
 
 class ReadersAtRest:
@@ -53,7 +51,8 @@ class ReadersAtRest:
 
 
 class ReaderMemory:
-    """Of one connection. ``key`` is released when anything has ended its rest."""
+    """Of one connection, by topic as long as any partition of it rests: topics come and go while a
+    connection lives. ``key`` is released when anything has ended its rest."""
 
     __slots__ = ("_topics", "all", "key")
 
@@ -65,28 +64,32 @@ class ReaderMemory:
     def topic(self, named: Hashable) -> RestingTopic:
         """What rests of a topic, by what names it: version and isolation level belong to it."""
         found = self._topics.get(named)
-        if found is None:
-            if len(self._topics) >= TOPICS_MAX:
-                # Topics come and go for as long as a connection lives.
-                self._topics = {name: one for name, one in self._topics.items() if one.resting}
-            found = self._topics[named] = RestingTopic(self)
-        return found
+        return RestingTopic(self, named) if found is None else found
+
+    def keep(self, topic: RestingTopic) -> bool:
+        """A partition of it begins to rest; False if another request has what rests of it."""
+        return self._topics.setdefault(topic.named, topic) is topic
+
+    def drop(self, topic: RestingTopic) -> None:
+        """Nothing of it rests any more."""
+        del self._topics[topic.named]
 
     def close(self) -> None:
         """The connection has gone."""
-        for topic in self._topics.values():
+        for topic in list(self._topics.values()):
             for one in list(topic.resting.values()):
                 one.end()
-        self._topics.clear()
+        assert not self._topics, "partitions would remember a consumer that has gone"
 
 
 class RestingTopic:
     """The partitions of one topic that rest: by the piece of a request, and by index."""
 
-    __slots__ = ("answers", "memory", "resting")
+    __slots__ = ("answers", "memory", "named", "resting")
 
-    def __init__(self, memory: ReaderMemory) -> None:
+    def __init__(self, memory: ReaderMemory, named: Hashable) -> None:
         self.memory = memory
+        self.named = named
         # Only of what rests: what is found here may be answered as it is.
         self.answers: dict[bytes, bytes] = {}
         self.resting: dict[int, ReaderAtRest] = {}
@@ -97,7 +100,7 @@ class RestingTopic:
         known = self.resting.get(index)
         if known is not None:
             known.end()
-        if not self.memory.all.has_room:
+        if not self.memory.all.has_room or not self.memory.keep(self):
             return False
         ReaderAtRest(self, partition, piece).begin(answer)
         return True
@@ -128,4 +131,6 @@ class ReaderAtRest:
         del topic.answers[self.piece]
         del self._partition.readers[self]
         memory.all.count -= 1
+        if not topic.resting:
+            memory.drop(topic)
         memory.all.waiting.release(memory.key)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.partitions import readers_at_rest
 from ottla.broker.partitions.readers_at_rest import ReaderMemory, ReadersAtRest
 from tests.broker.support.leader_site import EPOCH, LeaderSite, open_site
 
@@ -128,9 +127,8 @@ async def test_what_finds_no_place_is_not_remembered() -> None:
     await site.close()
 
 
-async def test_topics_that_have_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_topics_of_which_nothing_rests_are_forgotten() -> None:
     """A connection lives for months, and topics come and go."""
-    monkeypatch.setattr(readers_at_rest, "TOPICS_MAX", 3)
     site = await open_site(1)
     memory = at_rest(site, ReadersAtRest(site.waiting), Peer())
     kept = memory.topic("t")
@@ -138,5 +136,34 @@ async def test_topics_that_have_gone_are_forgotten(monkeypatch: pytest.MonkeyPat
         memory.topic(number)
 
     assert memory.topic("t") is kept
-    assert len(memory._topics) <= 3
+    assert list(memory._topics) == ["t"]
+    site.write()
+    assert not memory._topics
+    await site.close()
+
+
+async def test_what_rests_of_very_many_topics_goes_with_the_connection() -> None:
+    """A request names all of them before any of them rests."""
+    site = await open_site(1)
+    readers, peer = ReadersAtRest(site.waiting), Peer()
+    memory = readers.of(peer)
+    for topic in [memory.topic(number) for number in range(1_500)]:
+        assert topic.rest(site.one, PIECE, ANSWER)
+    assert readers.count == 1_500
+    peer.close()
+
+    assert readers.count == 0
+    assert not site.one.readers
+    await site.close()
+
+
+async def test_two_requests_of_a_connection_remember_a_partition_once() -> None:
+    """The one that finds the other's answer reads the partition again."""
+    site = await open_site(1)
+    memory = ReadersAtRest(site.waiting).of(Peer())
+    first, second = memory.topic("t"), memory.topic("t")
+    assert first.rest(site.one, PIECE, ANSWER)
+
+    assert not second.rest(site.one, PIECE, ANSWER)
+    assert memory.all.count == 1
     await site.close()
