@@ -149,10 +149,12 @@ class Purgatory:
     def watch_also(self, waiter: DelayedOperation, keys: Iterable[Hashable]) -> None:
         """Ask the parked request after a release of these keys, too."""
         assert not waiter.done, "it would stay with the keys"
-        added = tuple(keys)
+        watchers = self.watchers
+        # Each once, however often it is said: a request may wait for days and through many wakes.
+        added = tuple(key for key in dict.fromkeys(keys) if waiter not in watchers.get(key, ()))
         waiter.keys += added
         for key in added:
-            self.watchers.setdefault(key, {})[waiter] = None
+            watchers.setdefault(key, {})[waiter] = None
 
     def release(self, key: Hashable) -> None:
         """Something behind this key has moved, for better or worse: ask its waiters soon."""

@@ -71,6 +71,21 @@ def test_a_caller_that_has_just_looked_is_not_made_to_look_again() -> None:
     room.assert_at_rest()
 
 
+def test_a_key_that_is_watched_is_not_watched_twice() -> None:
+    """A consumer waits for a megabyte of a thousand partitions, and each record wakes it."""
+    room = Room()
+    waiter = room.park("fetch")
+    for _ in range(3):
+        room.waiting.watch_also(waiter, ["other", "key", "other"])
+
+    assert waiter.keys == ("key", "other")
+    room.ready.add("key")
+    room.waiting.release("other")
+    room.deferred.run()
+    assert room.answers == ["fetch"]
+    room.assert_at_rest()
+
+
 def test_a_release_never_completes_inside_the_caller() -> None:
     """The caller is in the middle of an append; a completion there sees half of it (N-10)."""
     room = Room()
