@@ -88,7 +88,8 @@ class SessionPart:
                 self.key(read.wanted),
                 SentOffsets(read.high_watermark, read.log_start_offset),
                 has_content=read.has_content or _has_missed_log_start(read),
-                has_failed=read.error_code != ErrorCode.NONE,
+                # Of an answer that tells where the logs part a follower takes nothing else.
+                has_failed=read.error_code != ErrorCode.NONE or read.diverging is not None,
             )
         ]
 

@@ -89,9 +89,12 @@ class Reads:
             reads = read_now()
             return None if _must_wait(plan, reads, poll) else reads
 
+        def made(reads: list[PartitionRead]) -> list[PartitionRead]:
+            """What is answered: told is what was read, and not what happens while a disk is
+            waited for."""
+            return self._read_all(plan) if poll is not None and poll.complete() else reads
+
         def answer(reads: list[PartitionRead]) -> Response:
-            if poll is not None and poll.complete():
-                reads = self._read_all(plan)
             for read in reads:
                 if read.is_throttled:
                     self._throttles.leader.spend(read.size_bytes)
@@ -99,6 +102,7 @@ class Reads:
 
         reads = look()
         if reads is not None:
+            reads = made(reads)
             cold = [read for read in reads if read.is_cold]
             return self._warm(cold, reads, answer) if cold else answer(reads)
         later: DeferredAnswer[Response] = DeferredAnswer()
@@ -109,14 +113,14 @@ class Reads:
                 if poll is not None and poll.woken:
                     self._followers.wait_also(operation, poll)
                 return False
-            later.complete(answer(again))
+            later.complete(answer(made(again)))
             return True
 
         operation = self._waiting.park(
             self._keys(plan, poll),
             context.received_ms + plan.max_wait_ms,
             try_complete,
-            lambda: later.complete(answer(read_now())),
+            lambda: later.complete(answer(made(read_now()))),
             owner=context.peer,
             just_asked=True,
         )

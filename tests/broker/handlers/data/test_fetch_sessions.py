@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.partitions.fetch_session import CONSUMER_SESSION_MIN
+from ottla.broker.partitions.partition_read import PartitionRead
+from ottla.broker.partitions.reads import Reads
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.fetch import (
@@ -18,6 +20,8 @@ from tests.broker.support.requests import batch, create, fetch, name_by_id, prod
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.support.raw_client import RawClient
 
 COUNT = CONSUMER_SESSION_MIN
@@ -179,6 +183,46 @@ async def test_a_quiet_follower_stays_in_sync_and_hears_of_the_watermark() -> No
         assert told(idle) == []
         assert later > caught_up
         assert answer.responses[0].partitions[0].high_watermark == 1
+
+
+async def test_a_watermark_that_moves_while_a_disk_is_waited_for_is_told_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The answer has the watermark of before; a follower at rest would never hear of the other,
+    nor would the consumers that read from it (R-31)."""
+    settings = {"replica.lag.time.max.ms": "60000"}
+    async with replicated(settings) as site, site.connect() as first:
+        await site.produced()
+        full = await first.call(VERSION, site.fetch(site.first, 0, session_epoch=0))
+
+        async def warm(_reads: Reads, _cold: Any, reads: Any, respond: Any) -> Any:
+            monkeypatch.undo()
+            await site.fetched(site.second, 1)
+            return respond(reads)
+
+        monkeypatch.setattr(Reads, "_warm", warm)
+        monkeypatch.setattr(PartitionRead, "is_cold", True)
+        more = {"session_id": full.session_id, "session_epoch": 1}
+        await first.call(VERSION, site.fetch(site.first, 1, **more))
+        assert site.high_watermark == 1
+        waiting = _follow(site.fetch(site.first, 1, max_wait_ms=2_000), full, 2)
+        answer = await first.call(VERSION, waiting)
+
+        assert told(answer) == [0]
+        assert answer.responses[0].partitions[0].high_watermark == 1
+
+
+async def test_a_follower_that_was_told_to_cut_is_told_the_watermark_afterwards() -> None:
+    """Of the answer before it has taken the cut alone (R-08)."""
+    async with replicated() as site, site.connect() as first:
+        await site.produced()
+        last = {"last_fetched_epoch": site.partition.leader_epoch}
+        full = await first.call(VERSION, site.fetch(site.first, 2, session_epoch=0, **last))
+        more = {"session_id": full.session_id, "session_epoch": 1, **last}
+        cut = await first.call(VERSION, site.fetch(site.first, 1, **more))
+
+        assert full.responses[0].partitions[0].diverging_epoch.end_offset == 1
+        assert told(cut) == [0]
 
 
 def _follow(request: FetchRequest, answer: Any, epoch: int) -> FetchRequest:
