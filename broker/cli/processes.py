@@ -67,6 +67,11 @@ class MachineSettings:
                     logger.warning("%s", warning)
                 if parsed.config.sasl:
                     secure.close_files(settings)
+        if self.settings and _lasting(settings) != _lasting(self.settings):
+            raise ConfigError(
+                "broker.id, log.dirs and zookeeper.connect stay as they are while the brokers run: "
+                "stop them, and start them with the new values"
+            )
         self.settings, self.users = settings, users
 
     @property
@@ -90,6 +95,12 @@ class MachineSettings:
             log_format=arguments.log_format,
             users=users_as_parts(self.users),
         )
+
+
+def _lasting(settings: dict[str, str]) -> tuple[object, ...]:
+    """Which brokers these are, where their data is, and where they meet."""
+    directories = settings.get("log.dirs") or settings["log.dir"]
+    return first_id(settings), directories, settings.get("zookeeper.connect")
 
 
 def check_options(arguments: argparse.Namespace) -> None:

@@ -87,9 +87,11 @@ class Supervisor:
         return path
 
     async def run(self) -> int:
-        """Start all processes and return when none is left: the exit status."""
-        self._do(self.fleet.begin(self._now()))
-        self._tick()
+        """Start all processes and return when none is left: the exit status. One that was told to
+        stop while it opened the store starts none."""
+        if not self._finished.done():
+            self._do(self.fleet.begin(self._now()))
+            self._tick()
         try:
             return await self._finished
         finally:

@@ -67,6 +67,24 @@ def test_a_rolling_restart_takes_up_the_file(tmp_path: Path) -> None:
     assert settings.plan(1).settings["num.partitions"] == "7"
 
 
+@pytest.mark.parametrize(
+    "line", ["broker.id=5", "log.dirs=/elsewhere", "zookeeper.connect=127.0.0.1:2181\nbroker.id=1"]
+)
+def test_a_rolling_restart_makes_no_other_brokers(tmp_path: Path, line: str) -> None:
+    """They would refuse their directories one after the other, or begin with empty ones."""
+    path, data = tmp_path / "server.properties", tmp_path / "data"
+    path.write_text(f"log.dirs={data}\n")
+    settings = MachineSettings(
+        start_parser().parse_args(["--processes", "3", "--config", str(path)])
+    )
+    before = settings.plan(1)
+    path.write_text(f"log.dirs={data}\n{line}\n")
+
+    with pytest.raises(ConfigError, match="while the brokers run"):
+        settings.read()
+    assert settings.plan(1) == before
+
+
 def test_plans_have_what_each_process_needs(tmp_path: Path) -> None:
     """With ZooKeeper there is no store to be asked for."""
     alone = MachineSettings(arguments_of(tmp_path, "--metrics", "0"))

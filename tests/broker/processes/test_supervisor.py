@@ -73,6 +73,15 @@ async def test_a_machine_without_room_for_processes_says_so(
     assert "broker 11 could not be started: [Errno 11]" in caplog.text
 
 
+async def test_a_stop_while_the_store_is_opened_starts_no_process(fakes: None) -> None:
+    """They would be killed in the middle of their start."""
+    supervisor = Supervisor(real_ports(memory=True), 2, plan_of)
+    supervisor.stop()
+
+    assert await supervisor.run() == 0
+    assert FakeProcess.made == 0
+
+
 async def test_addresses_come_in_the_order_of_the_brokers(fakes: None) -> None:
     """And the page of figures has all of them."""
     supervisor = Supervisor(real_ports(memory=True), 2, plan_of)
