@@ -1,1 +1,1 @@
-"""Who speaks to the broker, and how; the record of what was decided about it."""
+"""Authentication of the broker's clients, TLS, and the audit log."""

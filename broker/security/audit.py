@@ -1,9 +1,9 @@
-"""The audit log: one line of JSON per decision that an operator may have to look up. Pure.
+"""The audit log: one line of JSON per decision that an operator may want to look up. Pure.
 
-Lines are written for each refused operation, each allowed change of the cluster, and each
-authentication. What a client sent is escaped and cut. Refusals of one kind, which a client may
-repeat without end, are limited in number; the next line of the kind says how many were left out.
-So are all refusals of one client together: one request may ask for a hundred thousand names.
+The broker writes a line for each refused operation, each allowed change of the cluster and each
+authentication. Texts from clients are escaped and truncated. Refusals are rate-limited, since a
+client can cause any number of them: per kind, and also per client, because one request may name a
+hundred thousand topics. The next line that is written tells how many were omitted.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock
 
 TEXT_MAX = 256
-# So many refusals of one kind are written within a window.
+# Maximum number of refusals of one kind within a window.
 BURST = 5
-# And so many of one principal at one address, or failed logins of one address.
+# Maximum for one principal at one address, or for failed logins from one address.
 CLIENT_BURST = 200
 WINDOW_MS = 10_000
 KINDS_MAX = 10_000
@@ -34,8 +34,9 @@ _Kind = tuple[str, ...]
 
 
 class Audit:
-    """Owned by the server. ``write`` takes one line at a time, ``write_too`` each of them as well.
-    ``has_logins``: whether a login that succeeds is told, of which a busy broker has many."""
+    """The audit log of a broker, owned by the server. ``write`` takes one line; ``write_too``
+    receives the same lines. ``has_logins``: also log successful logins, which are many on a busy
+    broker."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Audit:
         self._has_logins = has_logins
         self._sequence = 0
         self._windows: dict[_Kind, list[float]] = {}
-        # Refusals that have no line of their own.
+        # Refusals without a line of their own.
         self.left_out_count = 0
         self.line_count = 0
 
@@ -64,7 +65,7 @@ class Audit:
         name: str,
         decision: AclDecision,
     ) -> None:
-        """A caller was refused an operation, or was allowed one that changes the cluster."""
+        """Log a refused operation, or an allowed one that changes the cluster."""
         left_out = 0
         if not decision.is_allowed:
             client = ("client", caller.principal, caller.client_host)
@@ -87,7 +88,7 @@ class Audit:
     def authenticated(
         self, peer: RequestCaller, mechanism: str, error: str | None = None, user: str = ""
     ) -> None:
-        """A connection has authenticated, or has failed to.
+        """Log that a connection has authenticated or failed to.
 
         Args:
             peer: the connection; its principal is the new one after a success.
@@ -114,8 +115,8 @@ class Audit:
         self._say(fields, left_out)
 
     def token_changed(self, caller: RequestCaller, verb: str, token_id: str, owner: str) -> None:
-        """A caller has created, renewed or expired a delegation token, which has no rules but the
-        names of those that may."""
+        """Log that a client has created, renewed or expired a delegation token. No ACLs apply to
+        tokens: owner and renewers may change them."""
         fields = {
             "event": "change",
             **_of_caller(caller),
@@ -128,11 +129,12 @@ class Audit:
         self._say(fields)
 
     def said(self, event: str, **fields: str | int | None) -> None:
-        """Something else that belongs here, such as a start with insecure settings."""
+        """Log another event of security, such as a start with insecure settings."""
         self._say({"event": event, **fields})
 
     def _left_out(self, client: _Kind, kind: _Kind) -> int:
-        """How many lines before this one were left out; -1 if this one has to be, too."""
+        """Return how many lines were omitted before this one; -1 if this line must be omitted,
+        too."""
         of_client = self._window(client, CLIENT_BURST)
         if of_client[1] >= CLIENT_BURST:
             of_client[1] += 1
@@ -159,21 +161,21 @@ class Audit:
         }
         if left_out:
             line["left_out_before"] = left_out
-        # ASCII only: control characters of a client's texts would forge lines, or a terminal's.
+        # ASCII only: control characters in a client's texts could forge lines or terminal output.
         text = json.dumps(line, separators=(",", ":"))
         self._write(text)
         if self.write_too is not None:
             self.write_too(text)
 
     def _window(self, kind: _Kind, burst: int) -> list[float]:
-        """Start, lines and lines left out earlier of the kind's current window."""
+        """Return start, line count and earlier omitted count of the kind's current window."""
         now_ms = self._clock.now_ms()
         window = self._windows.pop(kind, None)
         if window is None:
             window = [now_ms, 0, 0]
         elif window[0] + WINDOW_MS <= now_ms:
             window = [now_ms, 0, window[2] + max(0, window[1] - burst)]
-        # Last in the order: the first ones are those that are not heard of any more.
+        # Move it to the end: the first entries are the ones that have been silent the longest.
         self._windows[kind] = window
         if len(self._windows) > KINDS_MAX:
             del self._windows[next(iter(self._windows))]
@@ -190,9 +192,9 @@ def told(rule: AclRule) -> str:
 
 
 def _iso(wall_ms: int) -> str:
-    """The moment in UTC, such as 2026-11-24T00:10:11.123Z; ``datetime`` would be loaded for it."""
+    """Format the time in UTC, such as 2026-11-24T00:10:11.123Z, without importing ``datetime``."""
     days, of_day_ms = divmod(wall_ms, 86_400_000)
-    # Years begin in March here, so that the leap day is the last one.
+    # Years start in March here, so that the leap day is the last day of the year.
     era, of_era = divmod(days + 719_468, 146_097)
     year = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * year + year // 4 - year // 100)
@@ -207,7 +209,7 @@ def _iso(wall_ms: int) -> str:
 
 
 def _of_caller(caller: RequestCaller) -> dict[str, Any]:
-    """What is known of a request, or of a connection outside of requests."""
+    """Return the fields that describe the client of a request, or of a connection."""
     fields: dict[str, Any] = {
         "listener": caller.listener,
         "peer": caller.client_host,

@@ -1,4 +1,4 @@
-"""Where the lines of the audit log go: the log of the process, or a file of their own."""
+"""Destinations of the audit log: the log of the process, or a separate file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger("ottla.audit")
 
 
 class AuditFile:
-    """Appends lines to a file, which is opened at the first one and never cut."""
+    """Appends lines to a file. It opens the file for the first line and never truncates it."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -23,10 +23,10 @@ class AuditFile:
         self._has_failed = False
 
     def write(self, line: str) -> None:
-        """Append one line. After a failure the log of the process has the lines instead."""
+        """Append one line. After a failure lines go to the log of the process instead."""
         try:
             if self._file is None or not self._disk.exists(self._path):
-                # A rotated file is a new one.
+                # After a log rotation the path is a new file.
                 self._file = self._disk.open(self._path, create=True)
             self._file.append([line.encode() + b"\n"])
         except OSError as error:
@@ -40,7 +40,8 @@ class AuditFile:
 
 
 def audit_sink(disk: Disk, path: str | None) -> Callable[[str], object]:
-    """What writes a line: to the file of ``ottla.audit.log``, or to the logger ``ottla.audit``."""
+    """Return the function that writes a line to the file of ``ottla.audit.log`` or to the logger
+    ``ottla.audit``."""
     if path is None:
         return lambda line: logger.info("%s", line)
     return AuditFile(disk, path).write

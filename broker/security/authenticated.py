@@ -1,4 +1,4 @@
-"""What a login that has succeeded leaves behind. Pure."""
+"""The result of a successful login. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ottla.protocol.named_tuples import NamedTuple
 
 
 class Authenticated(NamedTuple):
-    """The user of a login that has succeeded, and what the login rests on.
+    """The user of a successful login, and the credential that it used.
 
-    ``credential`` names what ends the session when it changes: mechanism and user, or the kind of
-    token and its id. ``expires_ms`` is wall time, None for a credential without an end."""
+    When ``credential`` changes, the broker ends the session: it is mechanism and user, or kind and
+    id of a token. ``expires_ms`` is wall time, None for a credential that does not expire."""
 
     user: str
     credential: tuple[str, str]

@@ -1,8 +1,8 @@
-"""Checks the tokens of OAUTHBEARER: signature, issuer, audience, time, scope and user.
+"""Validates OAUTHBEARER tokens: signature, issuer, audience, time, scope and user.
 
-The keys come from a JWKS document, of a file or of an issuer's URL, both of which only the
-operator's settings name. Nothing in a token chooses where a key is read from, and only asymmetric
-algorithms are accepted: otherwise a client could sign with the public key as if it were a password.
+The keys come from a JWKS document, in a file or at an issuer's URL; both are set by the operator
+only. A token cannot choose where a key is read from, and only asymmetric algorithms are accepted:
+otherwise a client could use the public key as an HMAC secret.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ ALGORITHMS = {
 }
 DOCUMENT_BYTES_MAX = 1024 * 1024
 FETCH_TIMEOUT_S = 5
-# A token with an unknown key makes the broker fetch the keys again, but not more often than this.
+# Minimum time between two fetches of keys that tokens with an unknown key id cause.
 RETRY_MS = 10_000.0
 _SCHEMES = ("file", "http", "https")
-# authenticated() checks the claims, by the broker's clock.
+# authenticated() checks the times, by the broker's clock.
 _SIGNATURE_ALONE = dict.fromkeys(
     (
         "verify_exp",
@@ -66,14 +66,14 @@ def load_jwt() -> ModuleType:
 
 
 class VerifyingKey(NamedTuple):
-    """A public key, and the algorithms that it may have signed with."""
+    """A public key and the algorithms that it is accepted for."""
 
     key: Any
     algorithms: tuple[str, ...]
 
 
 class BearerTokens:
-    """One listener's. Its keys are fetched when they are first needed, and again in time.
+    """Token validation of one listener. It fetches keys at first use and refreshes them in time.
 
     Raises KafkaError if PyJWT is needed and missing."""
 
@@ -93,7 +93,8 @@ class BearerTokens:
         self._fetching = asyncio.Lock()
 
     async def check(self, token: Secret) -> Authenticated:
-        """Whose token it is. Raises KafkaError with the reason, which is for the broker's log."""
+        """Return the user of the token. Raises KafkaError with the reason, which only the broker
+        logs."""
         settings = self._settings
         if settings.jwks_url:
             key_id = _key_id(token)
@@ -106,7 +107,7 @@ class BearerTokens:
     async def _fetch_if_due(self, key_id: str) -> None:
         if key_id in self._keys and (self._fetching.locked() or not self._is_old()):
             return
-        # Clients that come while the keys are fetched wait for them: a refusal is final to clients.
+        # Clients wait while the keys are fetched, because they treat a refusal as final.
         async with self._fetching:
             now_ms = self._clock.now_ms()
             is_early = self._tried_ms is not None and now_ms - self._tried_ms < RETRY_MS
@@ -116,7 +117,7 @@ class BearerTokens:
             try:
                 self._keys = await self._offload.run(fetched, self._settings.jwks_url)
             except (OSError, ValueError, http.client.HTTPException) as error:
-                # Those known before go on to count.
+                # Keys that were known before remain valid.
                 logger.error("the keys at %s cannot be read: %s", self._settings.jwks_url, error)
                 return
             self._fetched_ms = now_ms
@@ -127,9 +128,9 @@ class BearerTokens:
 
 
 class BearerExchange:
-    """One login: a token, or a refusal that the client acknowledges."""
+    """One login: a token is accepted, or refused and the client acknowledges the refusal."""
 
-    # A token that is not verified names its user as any client wants.
+    # A user name from an unverified token can be forged.
     claimed_user = ""
 
     def __init__(self, tokens: BearerTokens) -> None:
@@ -152,7 +153,7 @@ class BearerExchange:
 
 
 def fetched(url: str) -> dict[str, VerifyingKey]:
-    """The keys of a JWKS document by their ids. Blocks. Raises OSError, ValueError."""
+    """Return the keys of a JWKS document by their ids. Blocks. Raises OSError, ValueError."""
     jwt = load_jwt()
     if urllib.parse.urlsplit(url).scheme not in _SCHEMES:
         raise ValueError("it has to be a file:, http: or https: URL")
@@ -163,7 +164,7 @@ def fetched(url: str) -> dict[str, VerifyingKey]:
     keys: dict[str, VerifyingKey] = {}
     for one in document["keys"]:
         try:
-            # A document may have keys of kinds that are not used here.
+            # A document may contain keys of unsupported kinds; they are ignored.
             allowed = ALGORITHMS.get(one.get("kty"), ())
             if one.get("use", "sig") == "sig" and allowed:
                 key = jwt.PyJWK(one).key
@@ -175,11 +176,12 @@ def fetched(url: str) -> dict[str, VerifyingKey]:
 
 
 def verified(keys: dict[str, VerifyingKey], key_id: str, token: Secret) -> dict[str, Any]:
-    """The claims of a token with a right signature, whatever its time. Raises KafkaError."""
+    """Return the claims of a token after checking its signature, but not its time. Raises
+    KafkaError."""
     jwt = load_jwt()
     key = keys.get(key_id)
     if key is None:
-        raise failed(f"OAUTHBEARER: no key is known by the id {key_id[:64]!r}")
+        raise failed(f"OAUTHBEARER: no key has the id {key_id[:64]!r}")
     try:
         found: dict[str, Any] = jwt.decode(
             token.reveal(),
@@ -193,7 +195,7 @@ def verified(keys: dict[str, VerifyingKey], key_id: str, token: Secret) -> dict[
 
 
 def unsecured(token: Secret) -> dict[str, Any]:
-    """The claims of a token without signature, which any client can make. Raises KafkaError."""
+    """Return the claims of an unsigned token, which any client can forge. Raises KafkaError."""
     parts = token.reveal().split(".")
     try:
         header, claims = (json.loads(_decoded(part)) for part in parts[:2])
@@ -207,7 +209,7 @@ def unsecured(token: Secret) -> dict[str, Any]:
 
 
 def authenticated(settings: BearerSettings, claims: dict[str, Any], wall_ms: int) -> Authenticated:
-    """The user of these claims, if they are what the listener expects. Raises KafkaError."""
+    """Return the user of these claims if they match the listener's settings. Raises KafkaError."""
     skew_s, now_s = settings.clock_skew_s, wall_ms / 1000
     expires_s, not_before_s = claims.get("exp"), claims.get("nbf", 0)
     if not isinstance(expires_s, int | float) or not isinstance(not_before_s, int | float):
@@ -230,7 +232,7 @@ def authenticated(settings: BearerSettings, claims: dict[str, Any], wall_ms: int
 
 
 def _listed(claim: object) -> list[str]:
-    """A claim that is one text with blanks, or a list of texts."""
+    """Parse a claim that is one space-separated text or a list of texts."""
     if isinstance(claim, str):
         return claim.split()
     return [one for one in claim if isinstance(one, str)] if isinstance(claim, list) else []

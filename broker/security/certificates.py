@@ -1,6 +1,6 @@
-"""Makes an authority and certificates, for tests and for a first secure start.
+"""Creates a certificate authority and certificates, for tests and for a first secure start.
 
-P-256 keys: a handshake costs half as much as with RSA. Needs the package cryptography.
+Keys are P-256: a handshake costs half as much as with RSA. Needs the package cryptography.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.version import install_advice
 
 _DAY = datetime.timedelta(days=1)
-# Clocks of other machines may be behind.
+# Clocks of other machines may be slow.
 _BEFORE = datetime.timedelta(hours=1)
 
 
 class CryptographyMissing(Exception):
-    """The package is not installed; the text says how to install it."""
+    """The package cryptography is not installed; the message says how to install it."""
 
 
 class Issued(NamedTuple):
@@ -38,7 +38,7 @@ class Issued(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What a certificate should say.
+    """The content of a certificate to be created.
 
     Args:
         subject: The common name, and any other parts, such as ``CN=broker-1,O=Example``.
@@ -78,7 +78,7 @@ class Authority:
 
     @classmethod
     def load(cls, kept: Issued) -> Authority:
-        """The authority whose certificate and key were kept. Raises CryptographyMissing."""
+        """Load an authority from its certificate and key. Raises CryptographyMissing."""
         modules = _modules()
         loaded = cls.__new__(cls)
         loaded._key = modules.serialization.load_pem_private_key(kept.key.encode(), None)
@@ -89,7 +89,7 @@ class Authority:
 
     @property
     def kept(self) -> Issued:
-        """Its certificate and its private key, to be kept in files."""
+        """Return the authority's certificate and private key, to be saved in files."""
         return Issued(self.certificate, _key_pem(self._key))
 
     def issue(self, wish: Wish) -> Issued:
@@ -119,7 +119,7 @@ class Authority:
 
 
 def is_good_for(pem: str, names: tuple[str, ...], days: float = 30) -> bool:
-    """Whether the certificate is for all these names and valid for that long from now on.
+    """Whether the certificate contains all these names and stays valid for that long.
 
     Raises CryptographyMissing, and ValueError for a text without a certificate."""
     x509 = _modules().x509
@@ -134,7 +134,7 @@ def is_good_for(pem: str, names: tuple[str, ...], days: float = 30) -> bool:
 
 
 def pkcs12(issued: Issued, password: str, authority: str = "") -> bytes:
-    """A PKCS12 store with the key, its certificate and the authority's. Raises
+    """Return a PKCS12 store with the key, its certificate and the authority's. Raises
     CryptographyMissing."""
     modules = _modules()
     x509, serialization = modules.x509, modules.serialization

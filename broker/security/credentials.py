@@ -1,7 +1,7 @@
-"""Where the broker finds the record of a user: its configuration and the metadata store.
+"""Looks up the credentials of users in the configuration and in the metadata store.
 
-Passwords in the configuration become records when the broker starts and are not kept. Credentials
-in the store come with the settings of users, which the broker follows.
+At its start the broker converts passwords of the configuration into records and forgets the
+passwords. Credentials in the store are part of the user settings, which the broker follows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ logger = logging.getLogger("ottla.security")
 
 
 class Credentials:
-    """Owned by the server; every login reads here.
+    """The credentials that logins are checked against, owned by the server.
 
     Args:
         image: The metadata in force.
@@ -68,12 +68,12 @@ class Credentials:
         }
 
     def of_plain(self, listener: str, user: str) -> tuple[ScramMechanism, ScramRecord] | None:
-        """The record of a user of PLAIN on the listener, None if there is no such user."""
+        """Return the record of a PLAIN user of the listener, None if there is no such user."""
         record = self._of_plain.get(listener, {}).get(user)
         return None if record is None else (SCRAM_SHA_256, record)
 
     def of_scram(self, mechanism: ScramMechanism, user: str) -> ScramRecord | None:
-        """The stored record; None if there is none that can be used."""
+        """Return the stored record, None if there is no usable one."""
         texts = self._image().configs.get(Entity(USERS, quoted(user)), {})
         text = texts.get(mechanism.name)
         if text is None:
@@ -85,7 +85,7 @@ class Credentials:
             return None
 
     async def token_record(self, mechanism: ScramMechanism, token_id: str) -> ScramRecord:
-        """What checks a login with a delegation token, also one that does not exist.
+        """Return the record for a login with a delegation token, also for an id that no token has.
 
         Raises KafkaError."""
         if self._tokens is None:
@@ -93,13 +93,13 @@ class Credentials:
         return await self._tokens.record(mechanism, token_id)
 
     def of_token(self, token_id: str) -> Authenticated | None:
-        """Who logs in with the token; None if it does not let anyone in."""
+        """Return the user of the token, None if the token is not valid."""
         return None if self._tokens is None else self._tokens.login_of(token_id)
 
 
 def _unknown_key(sasl: Mapping[str, SaslSettings], random: Random) -> bytes:
-    """A secret for the salts of users that do not exist, the same on all brokers if they share a
-    password of their own: otherwise the answers of two brokers would differ."""
+    """Return the key for salts of users that do not exist. Brokers that share a password use the
+    same key: otherwise the answers of two brokers would differ."""
     shared = sorted(
         entry.text("password")
         for settings in sasl.values()

@@ -1,8 +1,8 @@
-"""The delegation tokens that this broker knows: their HMACs, their logins, and their end.
+"""The delegation tokens that this broker knows: HMACs, logins and expiry.
 
-The HMAC of a token, which is its password, is derived from its id and from the secret of
-``delegation.token.secret.key``. So is the SCRAM record of any id: a login with an id that no token
-has takes the same steps, with a salt of the same origin, as one with a wrong HMAC.
+The HMAC of a token is its password. The broker derives it from the token's id and the secret
+``delegation.token.secret.key``, and likewise derives a SCRAM record for any id: a login with an id
+that does not exist takes the same steps, with a salt of the same origin, as one with a wrong HMAC.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.security")
 
 CREDENTIAL = "delegation token"
-# A record costs the hashing of a password; so many are kept.
+# Each record costs one password hash; this many are cached.
 RECORDS_MAX = 2_000
 
 
 class DelegationTokens:
-    """Owned by the server.
+    """The known delegation tokens, owned by the server.
 
     Args:
         secret: Of ``delegation.token.secret.key``.
@@ -44,7 +44,7 @@ class DelegationTokens:
         self._secret = secret
         self._clock = clock
         self._offload = offload
-        # Hears of each token whose sessions have to end, by its credential.
+        # Called with the credential of each token whose sessions must end.
         self.on_end: Callable[[tuple[str, str], str], object] = lambda *_end: None
         self._tokens: dict[str, TokenInformation] = {}
         self._ids: dict[bytes, str] = {}
@@ -52,7 +52,7 @@ class DelegationTokens:
         self._records: dict[tuple[str, str], ScramRecord] = {}
 
     def all(self) -> list[TokenInformation]:
-        """Every known token, also those that have expired and are not removed yet."""
+        """Return every known token, including expired ones that are not removed yet."""
         return list(self._tokens.values())
 
     def token_of(self, token_hmac: bytes) -> TokenInformation | None:
@@ -76,7 +76,7 @@ class DelegationTokens:
         self.take({**gone, **known})
 
     def take(self, changes: Mapping[str, TokenInformation | None]) -> None:
-        """Know these tokens from now on; None for those that are gone."""
+        """Replace the known tokens of these ids; None removes a token."""
         for token_id, token in changes.items():
             before = self._tokens.get(token_id)
             was_alive = token_id in self._alive
@@ -97,7 +97,7 @@ class DelegationTokens:
             self._alive.discard(token_id)
 
     def end_expired(self) -> None:
-        """End the sessions of tokens whose time is over, each token once."""
+        """End the sessions of expired tokens, once per token."""
         wall_ms = self._clock.wall_ms()
         for token_id in [one for one in self._alive if self._tokens[one].is_expired(wall_ms)]:
             self._alive.discard(token_id)
@@ -106,7 +106,7 @@ class DelegationTokens:
     # ---- logins ----
 
     async def record(self, mechanism: ScramMechanism, token_id: str) -> ScramRecord:
-        """What checks a proof of the token's HMAC, whether there is such a token or not.
+        """Return the SCRAM record of the token's HMAC, also if there is no such token.
 
         Raises KafkaError for an id that is longer than any."""
         if len(token_id.encode()) > CREDENTIAL_BYTES_MAX:
@@ -120,7 +120,7 @@ class DelegationTokens:
         return found
 
     def login_of(self, token_id: str) -> Authenticated | None:
-        """Who logs in with the token; None if it does not let anyone in."""
+        """Return the user of the token, None if the token is not valid."""
         token = self._tokens.get(token_id)
         if token is None or token.is_expired(self._clock.wall_ms()):
             return None
@@ -131,6 +131,6 @@ class DelegationTokens:
 
 def _record(mechanism: ScramMechanism, key: bytes, token_id: str) -> ScramRecord:
     password = base64.b64encode(hmac.digest(key, token_id.encode(), "sha512")).decode()
-    # The same on all brokers, before and after the life of the token; no id has a space.
+    # The same on all brokers, before and after the token's life; no id contains a space.
     salt = hmac.digest(key, f"salt of {mechanism.name} {token_id}".encode(), "sha512")
     return record_of(mechanism, Secret(password), salt[:SALT_BYTES])

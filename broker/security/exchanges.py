@@ -1,4 +1,4 @@
-"""The broker's side of each mechanism: tokens in, tokens out, and at the end a user.
+"""The broker's side of each SASL mechanism: it exchanges tokens until the user is known.
 
 A step may wait for a thread, because checking a password or a signature takes milliseconds.
 """
@@ -29,7 +29,7 @@ NONCE_BYTES = 24
 
 
 class ServerStep(NamedTuple):
-    """The broker's next token; with ``authenticated`` it is the last one."""
+    """The broker's next token; the token with ``authenticated`` is the last one."""
 
     token: bytes
     authenticated: Authenticated | None = None
@@ -38,7 +38,7 @@ class ServerStep(NamedTuple):
 class ServerExchange(Protocol):
     """One login by one mechanism.
 
-    ``claimed_user`` is the name that the client has given, for the audit log; "" before that."""
+    ``claimed_user`` is the name that the client sent, for the audit log; "" before that."""
 
     claimed_user: str
 
@@ -80,7 +80,7 @@ class ScramExchange:
         self._server = ScramServer(mechanism, nonce)
         self._claim: ScramClaim | None = None
         self._record: ScramRecord | None = None
-        # Who a right proof lets in; None if nothing does.
+        # The user of a valid proof; None if no proof is accepted.
         self._login: Authenticated | None = None
 
     async def respond(self, token: bytes) -> ServerStep:
@@ -107,11 +107,11 @@ class ScramExchange:
         return Authenticated(user, (self._mechanism.name, user))
 
     def _authenticated(self, claim: ScramClaim) -> Authenticated:
-        """Who has given the proof. A change of a credential ends the sessions that are open, and
-        must end the logins under way, too. Raises KafkaError."""
+        """Return the user after a valid proof. A credential change that ends open sessions must
+        also end logins in progress. Raises KafkaError."""
         before, now = self._login, self._login
         if claim.is_token:
-            # Its record follows from its id. It may have been renewed meanwhile.
+            # The record depends only on the id. The token may have been renewed meanwhile.
             now = self._credentials.of_token(claim.user)
         elif self._credentials.of_scram(self._mechanism, claim.user) != self._record:
             now = None

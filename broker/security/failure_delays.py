@@ -1,8 +1,8 @@
-"""How long the answer to a failed login is delayed. Pure.
+"""Delays of the answers to failed logins. Pure.
 
-The delay doubles with each failure of one address, up to a limit, and falls back after a time
-without failures. A login that succeeds is never delayed, and no account is ever locked: both would
-let a stranger keep the user out.
+The delay doubles with each failure from one address, up to a limit, and is reset after a time
+without failures. A successful login is never delayed and no account is ever locked: both would let
+an attacker lock the user out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class FailureDelays:
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def failed(self, host: str, now_ms: float, chance: float) -> float:
-        """The delay of this failure, with up to a quarter added by chance (0 to 1)."""
+        """Return the delay of this failure, plus up to a quarter at random (``chance`` from 0 to
+        1)."""
         count, last_ms = self._failures.pop(host, (0, now_ms))
         if now_ms - last_ms >= FORGOTTEN_AFTER_MS:
             count = 0

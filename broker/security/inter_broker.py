@@ -1,4 +1,4 @@
-"""How a broker logs in to the other brokers: ``sasl.mechanism.inter.broker.protocol``."""
+"""Login of a broker at other brokers: ``sasl.mechanism.inter.broker.protocol``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def inter_broker_security(config: BrokerConfig, security: ConnectionSecurity) -> ConnectionSecurity:
-    """The given security with the login that the listener for brokers asks for, if it does."""
+    """Return the security with the login that the inter-broker listener requires, if any."""
     settings = config.sasl.get(config.inter_broker_listener_name)
     if settings is None:
         return security

@@ -1,4 +1,4 @@
-"""The logins of one listener: its mechanisms, its limits, and what happens after a login."""
+"""Logins of one listener: mechanisms, limits, and the handling of success and failure."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.security")
 
-# Longer reasons contain what the client has sent.
+# Longer reasons contain text from the client.
 _REASON_MAX = 300
 
 
 class LoginLedger(Protocol):
-    """All logins of the broker, as those of one listener know them."""
+    """All logins of the broker, as a listener sees them."""
 
     credentials: Credentials
     ports: Ports
@@ -48,7 +48,8 @@ class LoginLedger(Protocol):
 
 
 def _bearer_tokens() -> type[BearerTokens]:
-    """Loaded by brokers that take tokens only: it brings the standard library's HTTP."""
+    """Imported only by brokers that accept tokens: it imports the standard library's HTTP
+    client."""
     from ottla.broker.security.bearer_tokens import BearerTokens
 
     return BearerTokens
@@ -61,7 +62,7 @@ def _bearer_exchange() -> type[BearerExchange]:
 
 
 class ListenerLogins:
-    """Made once for each SASL listener; its ``enter`` is what a new connection calls."""
+    """Logins of one SASL listener; each new connection calls ``enter``."""
 
     def __init__(self, settings: SaslSettings, logins: LoginLedger, *, is_exempt: bool) -> None:
         self.settings = settings
@@ -77,18 +78,18 @@ class ListenerLogins:
             self._bearer = _bearer_tokens()(settings.bearer, ports.clock, ports.offload)
 
     def enter(self, connection: LoginConnection, behind: Any) -> Any:
-        """The entrance of a new connection: the listener's, with the login before its channel."""
+        """Enter a new connection of the listener, which logs in before its channel is opened."""
         login = Login(connection, behind, self)
         self._logins.begin(connection, self, is_exempt=self._is_exempt)
         return login.entrance
 
     def entrance(self, login: Login, behind: Any) -> Any:
-        """The listener's, with that login before its channel."""
+        """Return the listener's entrance with the login before its channel."""
         spec = replace(behind.spec, framing=self._framing)
         return replace(behind, spec=spec, channel=login)
 
     def exchange(self, mechanism: str) -> ServerExchange:
-        """The broker's side of a login by an enabled mechanism."""
+        """Return the broker's side of a login by an enabled mechanism."""
         logins = self._logins
         if mechanism == PLAIN:
             return PlainExchange(logins.credentials, self.settings.listener, logins.ports.offload)
@@ -100,7 +101,8 @@ class ListenerLogins:
     def on_success(
         self, login: Login, connection: LoginConnection, authenticated: Authenticated
     ) -> int:
-        """Give the connection its user; the lifetime of its session in milliseconds, 0 for ever."""
+        """Set the connection's user; return the session lifetime in milliseconds, 0 for no
+        limit."""
         self._delays.succeeded(connection.client_host)
         limit_ms = self.settings.reauth_ms[login.mechanism]
         if authenticated.expires_ms is not None:
@@ -113,8 +115,8 @@ class ListenerLogins:
     def on_failure(
         self, connection: LoginConnection, reason: str, mechanism: str, user: str
     ) -> float:
-        """Count the failure of a client that gave that name, if any; how long its answer is
-        delayed, in milliseconds."""
+        """Count a failed login, with the user that the client claimed, if any; return the delay of
+        its answer in milliseconds."""
         self.told(connection, reason, mechanism, user)
         ports = self._logins.ports
         return self._delays.failed(
@@ -124,10 +126,10 @@ class ListenerLogins:
     def told(
         self, connection: LoginConnection, reason: str, mechanism: str = "", user: str = ""
     ) -> None:
-        """Write one line about a client that was not let in."""
+        """Log one line about a refused client."""
         self._logins.failure_count += 1
         self._logins.on_login(connection, mechanism or "SASL", reason[:_REASON_MAX], user)
-        # The audit log has the first ones of an address: a stranger must not fill the disk.
+        # The audit log limits the lines of one address: an attacker must not fill the disk.
         logger.debug(
             "no login of %s on %s: %s",
             connection.client_host,

@@ -1,7 +1,7 @@
-"""TLS of a broker's listeners, and towards the other brokers.
+"""TLS of the broker's listeners, and of its connections to other brokers.
 
-Files and settings are looked at every few seconds. New connections are made with what is new;
-something that cannot be used is reported once, and what was there before stays.
+The broker checks files and settings every few seconds. New connections use new certificates;
+unusable ones are reported once, and the previous ones stay in use.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ logger = logging.getLogger("ottla.security")
 
 LOOK_MS = 5_000.0
 DAY_MS = 24 * 3_600_000
-# So many days before the end of a certificate the operator is told.
+# The broker warns this many days before a certificate expires.
 WARN_DAYS = (30, 7, 1)
 RULES = "ssl.principal.mapping.rules"
 
 
 def listener_texts(sources: ConfigSources, listener: str) -> dict[str, str | None]:
-    """The ssl.* settings that count for a listener: its own ones before those of all."""
+    """Return the ssl.* settings of a listener; its own ones override the common ones."""
     prefix = f"listener.name.{listener.lower()}."
     found: dict[str, str | None] = {}
     for name in (*SETTINGS, RULES):
@@ -64,7 +64,7 @@ class ListenerTls:
         self._rules = PrincipalRules()
         self._server: ssl.SSLContext | None = None
         self._client: ssl.SSLContext | None = None
-        # What was read last, whether or not it can be used.
+        # The content read last, usable or not.
         self._seen: object = None
         self._facts: CertificateFacts | None = None
         self._told_days = max(WARN_DAYS) + 1
@@ -102,7 +102,7 @@ class ListenerTls:
         return TlsSession(self._client, is_server=False, server_name=host)
 
     def principal_of(self, session: TlsSession) -> str:
-        """Who the client is by its certificate. Raises TlsError."""
+        """Return the principal of the client's certificate. Raises TlsError."""
         certificate = session.peer_certificate
         if certificate is None:
             return ANONYMOUS
@@ -116,7 +116,7 @@ class ListenerTls:
         return principal
 
     def _look(self) -> bool:
-        """Whether anything is new. Raises BadTls, BadRules or BadCertificate."""
+        """Whether files or settings have changed. Raises BadTls, BadRules or BadCertificate."""
         texts = self._texts()
         settings = tls_settings(texts)
         rules = texts.get(RULES) or ""
@@ -153,7 +153,7 @@ class ListenerTls:
 
 
 def _content(path: str) -> bytes | str:
-    """What the file holds, or why it cannot be read."""
+    """Return the file's content, or why it cannot be read."""
     try:
         return read_file(path)
     except OSError as error:
@@ -171,7 +171,7 @@ def _reader(contents: Mapping[str, bytes | str]) -> Callable[[str], bytes]:
 
 
 def _own_facts(material: TlsMaterial) -> CertificateFacts | None:
-    """Of the broker's own certificate, which is the first one of the chain."""
+    """Return the facts of the broker's own certificate, the first one of the chain."""
     if material.own is None:
         return None
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -181,7 +181,7 @@ def _own_facts(material: TlsMaterial) -> CertificateFacts | None:
 
 
 class BrokerTls:
-    """TLS of all listeners of a broker; ``security`` is what its own connections use."""
+    """TLS of all listeners of a broker; ``security`` is for its outgoing connections."""
 
     def __init__(
         self, config: BrokerConfig, sources: Callable[[], ConfigSources], clock: Clock
@@ -210,7 +210,7 @@ class BrokerTls:
             one.load()
 
     async def run(self) -> None:
-        """Look for new files and settings, until cancelled."""
+        """Check for new files and settings until cancelled."""
         while self._listeners:
             await self._clock.sleep(LOOK_MS)
             self.refresh()

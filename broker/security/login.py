@@ -1,10 +1,10 @@
-"""The login of one connection: it stands before the request channel until it has succeeded.
+"""The login of one connection; the request channel is opened only after it has succeeded.
 
-No request of a SASL listener reaches the dispatcher before that, except ApiVersions. Once the
-client is authenticated, the connection's frames go to the request channel directly, so a request
-costs no more than on a PLAINTEXT listener. After each token the connection looks again where its
-next frame belongs: what a client sends behind its last token, even in one segment with it, is
-served as the authenticated user or not at all.
+Before that the dispatcher sees no request of a SASL listener except ApiVersions. After it, the
+connection's frames go to the request channel directly, so a request costs no more than on a
+PLAINTEXT listener. The connection decides after each token where its next frame goes: a frame that
+the client sends after its last token, even in the same segment, is served as the authenticated user
+or not at all.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class LoginConnection(ClientPeer, Protocol):
 
     @property
     def accepted_ms(self) -> float:
-        """When the broker accepted it, before a TLS handshake, by its monotonic clock."""
+        """When the broker accepted the connection, before a TLS handshake, by its monotonic
+        clock."""
 
     @property
     def waits_for_us(self) -> bool: ...
@@ -60,7 +61,7 @@ class LoginConnection(ClientPeer, Protocol):
         """Hand frames to that entrance from now on."""
 
     def open_lane(self) -> None:
-        """The ordered part of the request started last has ended."""
+        """The ordered part of the request that started last has ended."""
 
     def stop_serving(self, reason: str) -> None:
         """Start no more requests."""
@@ -73,7 +74,7 @@ class LoginConnection(ClientPeer, Protocol):
 
 
 class LoginRequest(Protocol):
-    """A request's place in the answers of its connection."""
+    """The place of a request in the order of its connection's responses."""
 
     @property
     def owner(self) -> Any: ...
@@ -98,7 +99,7 @@ class FrameTaker(Protocol):
 
 
 class LoginListener(Protocol):
-    """The listener, as the logins of its connections know it."""
+    """The listener, as logins of its connections see it."""
 
     mechanisms: tuple[str, ...]
     tasks: Tasks
@@ -126,7 +127,7 @@ class _Asked(NamedTuple):
 
 
 class Login:
-    """One connection's, from accepting it to its end."""
+    """Login of one connection, from its acceptance to its end."""
 
     def __init__(self, connection: LoginConnection, behind: Any, logins: LoginListener) -> None:
         self._connection = connection
@@ -137,14 +138,14 @@ class Login:
         self._state = LoginState.START
         self._mechanism = ""
         self._exchange: ServerExchange | None = None
-        # By the client that is refused, for the audit log.
+        # The name that the refused client sent, for the audit log.
         self._claimed_user = ""
         self._version_requests = 0
         self._tokens = 0
-        # Of a connection that has been authenticated once.
+        # Set once the connection has been authenticated.
         self.authenticated: Authenticated | None = None
 
-    # What the connection asks of a request channel.
+    # The parts of a request channel that the connection uses.
 
     @property
     def free(self) -> Sequence[object]:
@@ -164,7 +165,7 @@ class Login:
         try:
             (key, version, correlation_id, _client), position = decode_request_header(frame)
         except RemoteProtocolError:
-            # A client of Kafka 0.9 sends a GSSAPI token at once.
+            # A client of Kafka 0.9 sends a GSSAPI token first.
             return self._close(request, "a first message that is not a Kafka request")
         match step_of(self._state, key):
             case LoginStep.TELL_VERSIONS:
@@ -224,9 +225,9 @@ class Login:
         self._tokens = 0
 
     def expire(self) -> None:
-        """The session is over: from now on only a new login is served."""
+        """Expire the session: from now on only a new login is served."""
         if self._exchange is not None:
-            # It has begun, and before its end nothing else is served anyway.
+            # The exchange has begun; the connection serves only its tokens until it ends.
             return
         self._state = LoginState.EXPIRED
         self.stand_before()
@@ -288,7 +289,7 @@ class Login:
         exchange, self._exchange = self._exchange, None
         self._claimed_user = "" if exchange is None else exchange.claimed_user
         if asked.version < 0:
-            # Without a header there is no way to say it.
+            # Without a response header the broker cannot send an error.
             self._state = LoginState.FAILED
             self._end_later(None, asked.request, reason)
             return
@@ -300,7 +301,7 @@ class Login:
         self._end_later(_encoded(asked, response), asked.request, reason)
 
     def _end_later(self, answer: bytes | None, request: Any, reason: str) -> None:
-        """Delay the answer, and keep nothing meanwhile but where it goes."""
+        """Delay the response, and keep only what is needed to send it."""
         connection = self._connection
         connection.stop_serving(reason)
         user = self._claimed_user

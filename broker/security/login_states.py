@@ -1,7 +1,7 @@
-"""What a connection may ask for before it is authenticated, as a table. Pure.
+"""The requests that the broker serves before a connection is authenticated. Pure.
 
-A connection starts at START. After its session has expired (KIP-368) it is at EXPIRED, where
-nothing but a new login is served. FAILED is final.
+A connection starts at START. When its session has expired (KIP-368) it is at EXPIRED, where only a
+new login is served. FAILED is final.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class LoginState(Enum):
 
     START = "start"
     EXPIRED = "session expired"
-    # A mechanism is chosen and its tokens are exchanged: in SaslAuthenticate requests, or, after a
-    # SaslHandshake of version 0, without any header.
+    # The client has chosen a mechanism and exchanges tokens: in SaslAuthenticate requests, or,
+    # after SaslHandshake version 0, without headers.
     TOKENS = "tokens"
     RAW_TOKENS = "raw tokens"
     FAILED = "failed"
@@ -29,7 +29,7 @@ class LoginStep(Enum):
     TELL_VERSIONS = "tell versions"
     CHOOSE_MECHANISM = "choose a mechanism"
     TAKE_TOKEN = "take a token"
-    # The request belongs to SASL, so its client can read the error.
+    # The request is one of SASL, so its response can carry the error.
     REFUSE = "refuse"
     CLOSE = "close"
 
@@ -41,13 +41,13 @@ _STEPS: dict[tuple[LoginState, int], LoginStep] = {
     (LoginState.TOKENS, ApiKey.SASL_AUTHENTICATE): LoginStep.TAKE_TOKEN,
 }
 _OF_SASL = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-# Clients ask again with a lower version when the broker does not know theirs.
+# Clients retry with a lower version if the broker does not support theirs.
 VERSION_REQUESTS_MAX = 3
 TOKENS_MAX = 4
 
 
 def step_of(state: LoginState, api_key: int) -> LoginStep:
-    """What a request of that API leads to; one that the table does not name is not served."""
+    """Return the step for a request of that API; APIs that are not in the table are not served."""
     found = _STEPS.get((state, api_key))
     if found is not None:
         return found

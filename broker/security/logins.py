@@ -1,7 +1,7 @@
-"""All logins of a broker: who is still logging in, which sessions are open, and when they end.
+"""All logins of a broker: unfinished logins, open sessions, and their expiry.
 
 A session ends with its connection, when its lifetime is over and the client does not log in again
-(KIP-368), and at once when the credential that it rests on is changed or deleted.
+(KIP-368), and at once when its credential is changed or deleted.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.security")
 
-# While the broker itself keeps a connection waiting, its time to log in does not end.
+# The login deadline does not run while the broker itself keeps the connection waiting.
 PATIENCE_MS = 1_000.0
-# On the listener of brokers an address may have that many times as many unfinished logins.
+# The inter-broker listener allows one address this many times as many unfinished logins.
 BROKERS_PER_IP = 4
 
 
@@ -51,15 +51,15 @@ class Logins:
         self.ports = ports
         self.tasks = tasks
         self.failure_count = 0
-        # Hears of each login: the connection, the mechanism, why it has failed, and the name that a
-        # failed client has given.
+        # Called for each login: the connection, the mechanism, the error if it failed, and the name
+        # that a failed client sent.
         self.on_login: Callable[[Any, str, str | None, str], object] = lambda *_login: None
         self._config = config
         self._pending = PendingLogins(
             config.authentication_max_connections, config.authentication_max_connections_per_ip
         )
-        # Clients that do not log in must not keep brokers out of a listener of their own, so its
-        # connections are counted apart. One address may be that of several brokers.
+        # Clients that do not log in must not lock brokers out of their separate listener, so its
+        # connections are counted separately. Several brokers may share one address.
         self._pending_brokers = PendingLogins(
             config.authentication_max_connections,
             config.authentication_max_connections_per_ip * BROKERS_PER_IP,
@@ -68,7 +68,7 @@ class Logins:
         self._timers: dict[Any, Timer] = {}
 
     def entrance_of(self, listener: str, *, is_exempt: bool) -> Callable[[Any, Any], Any] | None:
-        """What a new connection of that listener enters first; None if it does not use SASL."""
+        """Return the entrance of new connections of that listener, None if it does not use SASL."""
         settings = self._config.sasl.get(listener)
         if settings is None:
             return None
@@ -93,7 +93,7 @@ class Logins:
         return len(self._pending) + len(self._pending_brokers)
 
     def session_of(self, connection: object) -> Session | None:
-        """The session of an authenticated connection; None on listeners without SASL."""
+        """Return the session of an authenticated connection, None on listeners without SASL."""
         return self._sessions.get(connection)
 
     # The life of a connection.
@@ -101,8 +101,8 @@ class Logins:
     def begin(
         self, connection: LoginConnection, listener: ListenerLogins, *, is_exempt: bool
     ) -> None:
-        """A new connection has to log in, within a limit of time that began when it was accepted:
-        neither its TLS handshake nor its reading extends it."""
+        """Register a new connection, which must log in before a deadline counted from its
+        acceptance: neither its TLS handshake nor slow reading extends it."""
         connection.on_close(lambda: self._forget(connection))
         pending = self._pending_brokers if is_exempt else self._pending
         oldest: Any = pending.add(connection)
@@ -132,7 +132,7 @@ class Logins:
         authenticated: Authenticated,
         lifetime_ms: float,
     ) -> None:
-        """The connection is authenticated, for that long or, with 0, without an end."""
+        """The connection is authenticated for that many milliseconds; 0 means without limit."""
         self._pending.remove(connection)
         self._pending_brokers.remove(connection)
         self._cancel_timer(connection)
@@ -145,8 +145,8 @@ class Logins:
         self._sessions[connection].login.expire()
 
     def begin_again(self, connection: object, mechanism: str) -> bool:
-        """A client logs in again on its connection; False if it has no session, or one by another
-        mechanism."""
+        """A client logs in again on its connection; False if it has no session, or used another
+        mechanism before."""
         session = self._sessions.get(connection)
         if session is None or mechanism != session.login.mechanism:
             return False
@@ -155,7 +155,7 @@ class Logins:
         return True
 
     def end_sessions(self, credential: tuple[str, str], reason: str) -> None:
-        """Close the connections whose login rests on a credential that is not valid any more."""
+        """Close the connections whose credential is no longer valid."""
         for connection, session in list(self._sessions.items()):
             if session.authenticated.credential == credential:
                 logger.info("a session of %s ends: %s", connection.principal, reason)

@@ -1,4 +1,4 @@
-"""Connections that have not authenticated yet: so many in all, and so many of one address. Pure."""
+"""Connections that have not authenticated yet, limited in total and per address. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PendingConnection(Protocol):
 
 
 class PendingLogins:
-    """In the order in which they came. Beyond a limit the oldest one has to go: a stranger that
+    """Unfinished logins, oldest first. Above a limit the oldest one is closed: an attacker that
     holds connections open must not keep clients out."""
 
     def __init__(self, total_max: int, per_host_max: int) -> None:
@@ -26,8 +26,8 @@ class PendingLogins:
         return len(self._pending)
 
     def add(self, connection: PendingConnection) -> PendingConnection | None:
-        """Count it; the connection that has to be closed for it, if any. The caller closes that,
-        and then removes it."""
+        """Count a connection; return the one that must be closed to make room, if any. The caller
+        closes that one and then removes it."""
         host = connection.client_host
         oldest = None
         if self._by_host[host] >= self._per_host_max:
@@ -39,7 +39,7 @@ class PendingLogins:
         return oldest
 
     def remove(self, connection: PendingConnection) -> None:
-        """It is authenticated or gone. May be called again."""
+        """Remove a connection that is authenticated or gone. May be called again."""
         if connection in self._pending:
             del self._pending[connection]
             self._by_host[connection.client_host] -= 1

@@ -1,7 +1,7 @@
-"""From the subject of a certificate to a principal: ``ssl.principal.mapping.rules``. Pure.
+"""Maps a certificate's subject to a principal: ``ssl.principal.mapping.rules``. Pure.
 
-Rules are tried in order; the first whose pattern matches the whole subject makes the name. They are
-matched with RE2, whose time is linear in the subject for each pattern.
+Rules are tried in order; the first whose pattern matches the whole subject gives the name. The
+patterns are matched with RE2, in time linear in the length of the subject.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REFERENCE = re.compile(r"\\(.)|\$(\d+)")
 
 
 class BadRules(ValueError):
-    """The rules cannot be used; one sentence that says which."""
+    """The rules cannot be used; the message says which one and why."""
 
 
 class _Rule(NamedTuple):
@@ -30,7 +30,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalRules:
-    """Compiled once. Raises BadRules.
+    """Compiled mapping rules. Raises BadRules.
 
     Args:
         text: The rules, such as ``RULE:^CN=(.*?),.*$/$1/L, DEFAULT``.
@@ -40,7 +40,7 @@ class PrincipalRules:
         self._rules = tuple(_parsed(text.strip() or DEFAULT_RULES))
 
     def principal_of(self, subject: str) -> str | None:
-        """The principal, such as ``User:alice``; None if no rule applies."""
+        """Return the principal, such as ``User:alice``; None if no rule applies."""
         for rule in self._rules:
             name = _applied(rule, subject)
             if name:
@@ -60,7 +60,7 @@ def _parsed(text: str) -> list[_Rule]:
             position = found.end()
         else:
             raise BadRules(
-                "ssl.principal.mapping.rules wants DEFAULT or RULE:pattern/replacement/[LU], not "
+                "ssl.principal.mapping.rules needs DEFAULT or RULE:pattern/replacement/[LU], not "
                 f"{text[position:]!r}"
             )
         separator = _SPACE.match(text, position)
@@ -101,8 +101,8 @@ def _applied(rule: _Rule, subject: str) -> str | None:
 
 
 def _replaced(one: re.Match[str], subject: str, groups: tuple[str | None, ...]) -> str:
-    """A number with more digits than there are groups is a shorter number and digits, as in Java;
-    one without a group stays as it is written."""
+    """Replace ``$n``. A number above the number of groups is read as a shorter number followed by
+    digits, as in Java; one that names no group stays as it is."""
     if one[1] is not None:
         return one[1]
     digits, rest = one[2], ""

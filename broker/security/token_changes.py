@@ -1,7 +1,7 @@
 """Writes delegation tokens to the metadata store, each change together with its announcement.
 
-A change of a token is made under the version of the znode that was read for it, so none is lost
-when two brokers change the token at the same time.
+A change of a token is conditional on the znode version that was read, so no change is lost when two
+brokers change the token at the same time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def create_token(session: MetadataSession, clock: Clock, token: TokenInfor
     for attempt in range(_ATTEMPTS):
         if attempt:
             await clock.sleep(_RETRY_MS * attempt)
-            # The id is random: it is there because the answer to its creation was lost.
+            # Ids are random: the znode exists because the response to its creation was lost.
             if await session.exists(path) is not None:
                 return
         if await _write(session, token.token_id, Create(path, data)):
@@ -50,7 +50,7 @@ async def create_token(session: MetadataSession, clock: Clock, token: TokenInfor
 async def change_token(
     session: MetadataSession, clock: Clock, token_id: str, edit: TokenEdit
 ) -> TokenInformation | None:
-    """Change or remove a token; what has become of it. Raises KafkaError, StoreError."""
+    """Change or remove a token; return the result. Raises KafkaError, StoreError."""
     path = layout.path_of(token_id)
     after: TokenInformation | None = None
     for attempt in range(_ATTEMPTS):
@@ -75,12 +75,12 @@ async def change_token(
 
 
 async def _write(session: MetadataSession, token_id: str, step: Operation) -> bool:
-    """Write once. False: another broker was faster, or the outcome is unknown."""
+    """Write once. False: another broker wrote first, or the outcome is unknown."""
     told = f"{layout.CHANGES}/{layout.CHANGE_PREFIX}"
     return await write_announced(session, step, told, layout.build_change(token_id))
 
 
 def _too_often(path: str) -> KafkaError:
     return KafkaError(
-        ErrorCode.REQUEST_TIMED_OUT, f"{path} is changed by others all the time: try again"
+        ErrorCode.REQUEST_TIMED_OUT, f"{path} is being changed by other brokers: try again"
     )

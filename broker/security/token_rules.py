@@ -1,4 +1,4 @@
-"""What may be done with delegation tokens, and for how long they are valid (KIP-48). Pure.
+"""Rules of delegation tokens: who may do what, and how long they are valid (KIP-48). Pure.
 
 The rules and errors are those of Kafka's DelegationTokenManager.
 """
@@ -14,20 +14,20 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# What a field of a response can hold.
+# The largest value of a response field.
 _TIME_MAX = 2**63 - 1
 
 
 class TokenLifetimes(NamedTuple):
-    """``max_ms``: however often a token is renewed; ``renewal_ms``: from one renewal to the next,
-    unless the request says otherwise."""
+    """``max_ms``: the maximum lifetime including renewals; ``renewal_ms``: the time until the next
+    renewal, unless the request gives another one."""
 
     max_ms: int
     renewal_ms: int
 
 
 class TokenOrder(NamedTuple):
-    """What a client asks for; with 0 or less the lifetime is the longest that is allowed."""
+    """A client's request for a token; a lifetime of 0 or less means the longest allowed."""
 
     owner: str
     requester: str
@@ -60,7 +60,7 @@ def renewed(
     lifetimes: TokenLifetimes,
     wall_ms: int,
 ) -> TokenInformation:
-    """The token after its renewal; a negative period is the usual one. Raises KafkaError."""
+    """Return the renewed token; a negative period means the default. Raises KafkaError."""
     _check_right(token, principal)
     _check_alive(token, wall_ms)
     period_ms = lifetimes.renewal_ms if period_ms < 0 else period_ms
@@ -70,7 +70,7 @@ def renewed(
 def expired(
     token: TokenInformation, principal: str, period_ms: int, wall_ms: int
 ) -> TokenInformation | None:
-    """The token after its end was moved; None if it ends at once, by a negative period.
+    """Return the token with its new expiry; None if a negative period expires it at once.
 
     Raises KafkaError."""
     _check_right(token, principal)
@@ -86,7 +86,7 @@ def is_described(
     owners: Sequence[str] | None,
     may_describe: Callable[[TokenInformation], bool],
 ) -> bool:
-    """Whether a client that asks for tokens of these owners (None: of all) may see the token."""
+    """Whether a client that asks for tokens of these owners (None: all) may see the token."""
     if owners is not None and not any(token.is_owner_or_renewer(one) for one in owners):
         return False
     return token.is_owner_or_renewer(principal) or may_describe(token)

@@ -1,7 +1,7 @@
-"""Delegation tokens kept in the metadata store: followed by every broker, changed for clients.
+"""Delegation tokens in the metadata store: every broker follows them and changes them for clients.
 
-A sequential znode announces each change. Every broker reads the announcements and reads again the
-tokens that they name. The controller removes tokens that have expired.
+A sequential znode announces each change. Every broker reads the announcements and then the tokens
+that they name. The controller removes expired tokens.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.security")
 
-# How late the sessions of an expired token end at most.
+# Maximum delay before the sessions of an expired token end.
 TICK_MS = 250
 ID_BYTES = 16
 
 
 class TokenStore:
-    """Owned by the server, of a broker with a secret; follows one session after another.
+    """The tokens in the store, owned by the server of a broker with a secret; it follows them in
+    one session after another.
 
     Args:
         tokens: What this broker knows.
@@ -58,7 +59,7 @@ class TokenStore:
     ) -> None:
         self.tokens = tokens
         self.lifetimes = lifetimes
-        # Hears of each change for a client: the caller, the verb, the token's id and its owner.
+        # Called for each change for a client: the caller, the verb, the token's id and its owner.
         self.on_change: Callable[[RequestCaller, str, str, str], object] = lambda *_change: None
         self._clock = ports.clock
         self._random = ports.random
@@ -66,13 +67,13 @@ class TokenStore:
         self._follower = AnnouncementFollower(
             "delegation tokens", tasks.spawn, (layout.CHANGES,), self._take
         )
-        # Reading and taking in are one step: of two overlapping reads the older must not win.
+        # Read and apply under one lock: the older of two overlapping reads must not win.
         self._lock = asyncio.Lock()
 
     # ---- following ----
 
     async def begin(self, session: MetadataSession) -> None:
-        """Read every token in the new session, and follow the changes. Raises StoreError."""
+        """Read every token in the new session and follow the changes. Raises StoreError."""
         for path in layout.PERMANENT_PATHS:
             await ensure_znode(session, path)
         self._session = session
@@ -84,7 +85,7 @@ class TokenStore:
         self._follower.start(session)
 
     async def end(self) -> None:
-        """Stop following; the tokens that are known stay so, until they expire."""
+        """Stop following; the known tokens remain valid until they expire."""
         self._session = None
         await self._follower.end()
 
@@ -103,15 +104,15 @@ class TokenStore:
     # ---- changing ----
 
     async def create(self, order: TokenOrder) -> TokenInformation:
-        """Make a token. It is known to this broker at return, and to the others when they have
-        read the announcement. Raises KafkaError."""
+        """Create a token. On return this broker knows it; the others know it after they have read
+        the announcement. Raises KafkaError."""
         text = base64.urlsafe_b64encode(self._random.token(ID_BYTES)).rstrip(b"=").decode()
         token = created(text, order, self.lifetimes, self._clock.wall_ms())
         await self._write(text, lambda session: create_token(session, self._clock, token))
         return token
 
     async def change(self, token_id: str, edit: TokenEdit) -> TokenInformation | None:
-        """Change or remove a token; what has become of it. Raises KafkaError."""
+        """Change or remove a token; return the result. Raises KafkaError."""
         return await self._write(
             token_id, lambda session: change_token(session, self._clock, token_id, edit)
         )
@@ -135,8 +136,8 @@ class TokenStore:
     # ---- the end of tokens ----
 
     async def run(self, is_controller: Callable[[], bool], check_interval_ms: int) -> None:
-        """End the sessions of tokens that expire, and remove these tokens while this broker is the
-        controller: at once when it becomes that, and then in that interval."""
+        """End the sessions of expired tokens; while this broker is the controller also remove those
+        tokens, at once when it is elected and then at that interval."""
         next_ms: float | None = None
         while True:
             await self._clock.sleep(TICK_MS)
@@ -149,13 +150,13 @@ class TokenStore:
                 await self.remove_expired()
 
     async def remove_expired(self) -> None:
-        """Remove the tokens whose time is over. What fails is tried again at the next turn."""
+        """Remove expired tokens. A removal that fails is tried again at the next turn."""
         wall_ms = self._clock.wall_ms()
         for token in self.tokens.all():
             if not token.is_expired(wall_ms):
                 continue
             try:
-                # Renewed by another broker meanwhile, it stays.
+                # A token that another broker has renewed meanwhile is kept.
                 await self.change(
                     token.token_id, lambda found: None if found.is_expired(wall_ms) else found
                 )
@@ -166,7 +167,7 @@ class TokenStore:
 def build_token_store(
     config: BrokerConfig, secret: Secret, ports: Ports, tasks: Tasks
 ) -> TokenStore:
-    """By the settings of a broker; ``secret`` is one of them."""
+    """Build the store by the broker's settings, of which ``secret`` is one."""
     tokens = DelegationTokens(secret, ports.clock, ports.offload)
     lifetimes = TokenLifetimes(
         config.delegation_token_max_lifetime_ms, config.delegation_token_expiry_time_ms
@@ -181,6 +182,6 @@ async def _read(session: MetadataSession, token_id: str) -> TokenInformation | N
         return None
     token = layout.parse_token(token_id, found.data)
     if token is None:
-        # ASCII only: the name may come from anyone who can write to the store.
+        # ASCII only: any client that can write to the store can choose the name.
         logger.error("the delegation token %r in the metadata store is unreadable", token_id[:64])
     return token

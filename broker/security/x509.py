@@ -1,6 +1,6 @@
-"""Reads a certificate in DER form: its subject as Java writes it, and its end. Pure.
+"""Parses a DER certificate: its subject in Java's form, and its expiry. Pure.
 
-ACLs name principals, and for the same certificate they have to be those of Apache Kafka: the
+ACLs name principals, which must be the same as in Apache Kafka for the same certificate: the
 subject in RFC 2253 form, with Java's keywords and escapes.
 """
 
@@ -10,10 +10,10 @@ import re
 
 from ottla.protocol.named_tuples import NamedTuple
 
-# Longer names are refused: patterns are matched against them.
+# Longer names are refused, because patterns are matched against them.
 SUBJECT_CHARS_MAX = 1_000
 _SEQUENCE, _SET, _OBJECT_ID, _VERSION = 0x30, 0x31, 0x06, 0xA0
-# Of certificates: digits and nothing else, in UTC.
+# Times in certificates: digits only, in UTC.
 _MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z", re.ASCII)
 _UTC_TIME, _TIME = 0x17, 0x18
 _KEYWORDS = {
@@ -41,7 +41,7 @@ _ESCAPED = frozenset(',=+<>#;"\\')
 
 
 class BadCertificate(ValueError):
-    """The bytes are no certificate, or its subject is not one to build on."""
+    """The bytes are not a certificate, or its subject cannot be used."""
 
 
 class CertificateFacts(NamedTuple):
@@ -53,7 +53,7 @@ class CertificateFacts(NamedTuple):
 
 
 def facts_of(certificate: bytes) -> CertificateFacts:
-    """What the certificate says. Raises BadCertificate."""
+    """Return the certificate's facts. Raises BadCertificate."""
     try:
         whole = _Reader(certificate).enter(_SEQUENCE).enter(_SEQUENCE)
         if whole.tag == _VERSION:
@@ -112,7 +112,7 @@ class _Reader:
 def _milliseconds(tag: int, content: bytes) -> int:
     text = content.decode("latin-1")
     if tag == _UTC_TIME:
-        # Two digits of a year mean 1950 to 2049 (RFC 5280).
+        # A year of two digits means 1950 to 2049 (RFC 5280).
         text = ("19" if text[:2] >= "50" else "20") + text
     elif tag != _TIME:
         raise BadCertificate("the certificate cannot be read: an unknown time format")
@@ -127,9 +127,10 @@ def _milliseconds(tag: int, content: bytes) -> int:
 
 
 def _days_since_1970(year: int, month: int, day: int) -> int:
-    """In the Gregorian calendar; years begin in March here, so that a leap day is the last one.
+    """Count days of the Gregorian calendar; years start in March here, so that a leap day is the
+    last day of the year.
 
-    The module datetime would do it, at a cost of every broker's start."""
+    The module datetime would do the same, but importing it slows every broker's start."""
     year -= month <= 2
     days = year * 365 + year // 4 - year // 100 + year // 400
     return days + (153 * ((month + 9) % 12) + 2) // 5 + day - 1 - 719_468
@@ -146,7 +147,7 @@ def _subject(names: _Reader) -> str:
         parts.append("+".join(shown))
     subject = ",".join(reversed(parts))
     if len(subject) > SUBJECT_CHARS_MAX:
-        raise BadCertificate(f"the certificate's subject has more than {SUBJECT_CHARS_MAX} signs")
+        raise BadCertificate(f"the certificate's subject has over {SUBJECT_CHARS_MAX} characters")
     return subject
 
 
