@@ -1,1 +1,1 @@
-"""Several brokers of one machine, each a process of its own: ``ottla start --processes N``."""
+"""Several brokers on one machine, one process each: ``ottla start --processes N``."""

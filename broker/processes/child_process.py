@@ -1,4 +1,4 @@
-"""The supervisor's side of one process: start, messages in both directions, end."""
+"""The supervisor's handle of one broker process: start, messages both ways, exit."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ CHILD_MODULE = "ottla.broker.cli.child"
 
 
 class SupervisedProcess:
-    """Started when it is made. ``on_closed`` is called once, when its channel has closed: it has
-    ended, or is about to."""
+    """A broker process; creating the object starts it. It calls ``on_closed`` once, when its
+    channel has closed: the process has exited or is about to."""
 
     def __init__(
         self, on_message: Callable[[list[Any]], object], on_closed: Callable[[], object]
@@ -34,12 +34,13 @@ class SupervisedProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", CHILD_MODULE, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                # Standard output is the supervisor's alone.
+                # Only the supervisor writes to standard output.
                 stdout=sys.stderr.fileno(),
                 env=_environment(),
                 pass_fds=[theirs.fileno()],
-                # Ctrl-C in a terminal is the supervisor's as well: it stops them in order.
-                # Not a session of its own, which some kernels schedule as a user of its own.
+                # The supervisor also handles Ctrl-C of a terminal: it stops the processes in order.
+                # The process gets no session of its own: some kernels schedule sessions like
+                # separate users.
                 process_group=0,
             )
         ours.setblocking(False)
@@ -53,7 +54,7 @@ class SupervisedProcess:
         return self._process.pid
 
     def tell(self, *parts: object) -> None:
-        """Send a message; one to a process that has ended is dropped."""
+        """Send a message; a message to a process that has exited is dropped."""
         self._stream.send(encode_parts(*parts))
 
     def kill(self) -> None:
@@ -76,7 +77,7 @@ class SupervisedProcess:
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment, with its Ottla on the path."""
+    """Return the environment of this process, with its Ottla on PYTHONPATH."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(ottla.__file__)))
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

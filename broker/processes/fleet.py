@@ -1,8 +1,9 @@
-"""Pure. When the processes of a machine's brokers start, stop and start again.
+"""Pure. Decides when the broker processes of a machine start, stop and restart.
 
-All start together, and a start that fails ends them all: a person is there to read why. Later a
-process that has died starts again, at most once a second. They stop one after the other, the last
-first, and a rolling restart waits for each to be in all of its ISRs before the next one stops.
+All processes start together. If one fails to start, the supervisor stops them all, because a person
+is present to read the reason. Later the supervisor restarts a process that has died, at most once a
+second. It stops processes one after the other, the last one first; a rolling restart stops the next
+process only when the previous one is in all of its ISRs.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# Between two starts of one process: at first, and when it does not come to serve.
+# Delay between two starts of one process: at first, and when it fails to start serving.
 PAUSE_MS_MIN, PAUSE_MS_MAX = 1_000.0, 30_000.0
-# A process that takes longer to stop does not keep the next one from its turn, and all have had
-# theirs in time for a usual grace period.
+# After this time the next process stops too; all are stopped within a usual grace period.
 TURN_MS, TURNS_MS = 10_000.0, 30_000.0
-# After a failure of what they share there is no more to be gained from waiting.
+# After a failure of a shared part, waiting longer does not help.
 KILL_MS = 10_000.0
 SYNC_LOOK_MS = 500.0
 SYNC_MS_MAX = 600_000.0
@@ -37,7 +37,7 @@ class ChildState(Enum):
 
 
 class Launch(NamedTuple):
-    """Start the process of this place, counted from 1."""
+    """Start the process at this place, counted from 1."""
 
     place: int
 
@@ -55,7 +55,7 @@ class Kill(NamedTuple):
 
 
 class AskForSync(NamedTuple):
-    """Ask the broker how many of its partitions do not have it in their ISR."""
+    """Ask the broker in how many of its partitions' ISRs it is missing."""
 
     place: int
 
@@ -92,16 +92,16 @@ class FleetPhase(Enum):
 class _Child:
     state: ChildState = ChildState.DOWN
     launched_ms: float = 0.0
-    # When a process that is down starts again.
+    # When the supervisor restarts a process that is down.
     due_ms: float = 0.0
     pause_ms: float = PAUSE_MS_MIN
-    # When it was told to stop.
+    # When the process was told to stop.
     asked_ms: float = 0.0
 
 
 @dataclass(slots=True)
 class _Roll:
-    """A rolling restart: the places still to come; the first is the one under way."""
+    """A rolling restart: the remaining places; the first one is being restarted."""
 
     places: list[int]
     has_stopped: bool = False
@@ -110,9 +110,10 @@ class _Roll:
 
 
 class Fleet:
-    """Owned by the supervisor. Each call returns what is to be done, in that order.
+    """State of all processes, owned by the supervisor. Each call returns the actions to take, in
+    order.
 
-    ``node_ids``: of the brokers by their place."""
+    ``node_ids``: the brokers' ids by place."""
 
     def __init__(self, node_ids: Mapping[int, int]) -> None:
         assert node_ids
@@ -177,7 +178,7 @@ class Fleet:
         ]
 
     def on_sync(self, place: int, missing: int, example: str, now_ms: float) -> list[FleetAction]:
-        """How many partitions of the broker do not have it in their ISR."""
+        """Take the number of partitions whose ISR does not contain the broker."""
         roll = self._roll
         if roll is None or roll.places[0] != place or not roll.has_stopped:
             return []
@@ -213,7 +214,7 @@ class Fleet:
         return [Told(False, "a rolling restart begins"), *self._advance_roll(now_ms)]
 
     def stop(self, now_ms: float) -> list[FleetAction]:
-        """Stop all, one after the other; when asked again, all at once."""
+        """Stop all, one after the other; a second call stops all at once."""
         if self.phase is FleetPhase.STOPPING:
             return [self._ask(place, now_ms) for place in self._in(ChildState.SERVING)]
         was_starting = self.phase is FleetPhase.STARTING
@@ -224,7 +225,7 @@ class Fleet:
         return [*asked, *self._stop_next(now_ms)]
 
     def fail(self, now_ms: float) -> list[FleetAction]:
-        """Stop all at once, with status 1: what they share has failed, or the start has."""
+        """Stop all at once with exit status 1: a shared part has failed, or the start has."""
         self.phase, self._roll, self._status = FleetPhase.STOPPING, None, 1
         self._has_failed = True
         return self._stop_all(now_ms)

@@ -1,4 +1,4 @@
-"""Pure. One page of figures out of the pages of all brokers of a machine."""
+"""Pure. Merges the metrics pages of all brokers of a machine into one page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def merged(pages: Mapping[int, str]) -> Iterator[str]:
-    """The lines of all pages, by family, each figure with the label ``broker``.
+    """Return the lines of all pages by metric family; each sample gets the label ``broker``.
 
-    Prometheus reads a family as one block, with its description once."""
+    Prometheus requires that a family is one block with one description."""
     heads: dict[str, str] = {}
     figures: dict[str, list[tuple[str, str]]] = {}
     for node_id, page in pages.items():
@@ -50,5 +50,5 @@ def _labelled(line: str, label: str) -> str:
 
 
 def status_lines(states: Iterable[tuple[int, str]]) -> list[str]:
-    """For /healthz and /readyz: each broker that does not serve, and why."""
+    """Return for /healthz and /readyz each broker that is not serving, with the reason."""
     return [f"broker {node_id} is {state}\n" for node_id, state in states if state != "serving"]

@@ -1,4 +1,4 @@
-"""The HTTP pages of the supervisor: those of all brokers of the machine as one."""
+"""HTTP pages of the supervisor: the merged pages of all brokers of the machine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class SupervisorPages:
         troubles = status_lines(self._supervisor.states)
         is_stopping = self._supervisor.fleet.phase is FleetPhase.STOPPING
         if path == "/healthz":
-            # A broker that has died starts again: no reason to replace all of them.
+            # The supervisor restarts a broker that has died: no reason to replace the whole
+            # machine.
             return Page(HTTPStatus.OK, ["ok\n", *troubles])
         if path == "/readyz":
             is_ready = not troubles and not is_stopping

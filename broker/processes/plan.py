@@ -1,4 +1,4 @@
-"""Pure. What the supervisor tells each process of a machine's brokers: which broker it is."""
+"""Pure. The plan that the supervisor gives each broker process: its id and its settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 METRICS_LISTENER = "ottla.metrics.listener"
 RACK = "broker.rack"
 SOCKET_NAME = "store.socket"
-# Limits of a machine, where the operator gives them: each process gets its part.
+# Limits that the operator sets for the machine: each process gets an equal part.
 DIVIDED = (
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.io.max.bytes.per.second",
@@ -29,8 +29,8 @@ DIVIDED = (
 
 
 class ChildPlan(NamedTuple):
-    """One process. ``store_path`` is empty with ZooKeeper, and ``brokers`` then 0: how many the
-    embedded store has."""
+    """Plan of one process. With ZooKeeper ``store_path`` is empty and ``brokers`` is 0; with the
+    embedded store ``brokers`` is their number."""
 
     node_id: int
     settings: dict[str, str]
@@ -65,19 +65,20 @@ def first_id(settings: Mapping[str, str]) -> int:
 def settings_of_process(
     settings: Mapping[str, str], place: int, count: int, host_name: str
 ) -> dict[str, str]:
-    """The settings of the broker in that place, counted from 1, of so many.
+    """Return the settings of the broker at that place, counted from 1, out of ``count``.
 
-    Replicas of a partition avoid the machine where there are others: its brokers share a rack."""
+    The brokers of a machine share a rack, so that replicas are placed on other machines if there
+    are any."""
     own = settings_of(settings, place)
     own["broker.id"] = str(first_id(settings) + place - 1)
     own.setdefault(RACK, host_name)
     own |= {name: _part(own[name], count) for name in DIVIDED if name in own}
-    # The supervisor serves one page for all.
+    # The supervisor serves one metrics page for all brokers.
     own.pop(METRICS_LISTENER, None)
     return own
 
 
 def _part(text: str, count: int) -> str:
-    """A whole number divided; any other text stays, and is judged where it is read."""
+    """Divide a whole number; another text is kept, and rejected where it is parsed."""
     digits = text.strip()
     return str(max(1, int(digits) // count)) if digits.isdecimal() and int(digits) else text

@@ -1,7 +1,7 @@
-"""Runs the brokers of one machine, each in a process of its own, and what they share.
+"""Runs the brokers of one machine, one process each, and the parts that they share.
 
-It serves the embedded store, one page of figures and no client. A process that dies takes its own
-sessions with it and no other's; when the supervisor dies, all processes end.
+The supervisor serves the embedded store and one metrics page, but no clients. When a process dies,
+only its own store sessions end; when the supervisor dies, all processes exit.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.processes")
 
 TICK_MS = 100.0
-# A page of figures does not wait longer for one broker.
+# How long a metrics page waits for one broker.
 METRICS_MS = 5_000.0
 
 
 class Supervisor:
-    """Started once, and waited for. ``plan_of`` gives the plan of a place, counted from 1; it is
-    asked at each start, so that a restart takes new settings up."""
+    """Supervisor of one machine; ``run`` is called once. ``plan_of`` returns the plan of a place,
+    counted from 1; it is called at each start, so that a restart applies new settings."""
 
     def __init__(self, ports: Ports, count: int, plan_of: Callable[[int], ChildPlan]) -> None:
         self._ports = ports
@@ -60,7 +60,7 @@ class Supervisor:
         self._store: EmbeddedStore | None = None
         self._server: StoreServer | None = None
         self._timer: Timer | None = None
-        # Places whose process could not even be made, and why.
+        # Places whose process could not be created, with the reason.
         self._unmade: dict[int, str] = {}
         self._figures: dict[int, asyncio.Future[str]] = {}
         self._finished: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -68,11 +68,12 @@ class Supervisor:
         self.fleet = Fleet(self.node_ids)
         # Called when all processes serve for the first time.
         self.on_serving: Callable[[list[Address]], object] = lambda _addresses: None
-        # Called with the sentence of each process that cannot start.
+        # Called with the error message of each process that cannot start.
         self.on_refused: Callable[[int, str], object] = lambda _node_id, _reason: None
 
     async def open_store(self, directory: str) -> str:
-        """Open the embedded store there and serve it to the brokers; the path of its socket.
+        """Open the embedded store in the directory and serve it to the brokers; return its socket's
+        path.
 
         Raises CannotStart, CorruptLogError."""
         ports = self._ports
@@ -87,8 +88,9 @@ class Supervisor:
         return path
 
     async def run(self) -> int:
-        """Start all processes and return when none is left: the exit status. One that was told to
-        stop while it opened the store starts none."""
+        """Start all processes; return the exit status when all have exited.
+
+        Starts none after a signal to stop that arrived while the store was being opened."""
         if not self._finished.done():
             self._do(self.fleet.begin(self._now()))
             self._tick()
@@ -109,7 +111,7 @@ class Supervisor:
         await self._tasks.stop()
 
     def stop(self) -> None:
-        """Stop all processes, one after the other; when asked again, all at once."""
+        """Stop all processes, one after the other; a second call stops all at once."""
         self._do(self.fleet.stop(self._now()))
 
     def restart(self) -> None:
@@ -117,7 +119,7 @@ class Supervisor:
         self._do(self.fleet.restart(self._now()))
 
     def fail(self, reason: str) -> None:
-        """What the processes share has failed: stop all of them."""
+        """Stop all processes because a shared part has failed."""
         logger.critical("all brokers of this machine stop: %s", reason)
         self._do(self.fleet.fail(self._now()))
 
@@ -129,7 +131,7 @@ class Supervisor:
         ]
 
     async def figures(self) -> dict[int, str]:
-        """The page of figures of each broker that has answered in time."""
+        """Return the metrics page of each broker that answered in time."""
         asked = []
         for place in self.fleet.places:
             if self.fleet.state(place) is ChildState.SERVING:
@@ -164,7 +166,7 @@ class Supervisor:
                 self._on_ended(place, process, how)
 
     def _tick(self) -> None:
-        # Whatever happens in a step, there is a next one.
+        # A failed step must not prevent the next one.
         if not self._finished.done():
             self._timer = self._ports.clock.call_at(self._now() + TICK_MS, self._tick)
         self.look()
@@ -191,7 +193,7 @@ class Supervisor:
                         self._finished.set_result(status)
 
     def _tell(self, place: int, word: str) -> None:
-        # One that has just ended is not told; its end is found by the next look.
+        # A process that has just exited gets no message; the next check finds its exit.
         if place in self._processes:
             self._processes[place].tell(word)
 
@@ -212,7 +214,8 @@ class Supervisor:
         if reason:
             self.on_refused(self.node_ids[place], reason)
         if self._server is not None:
-            # What has ended needs no sessions; the others hear of it without a timeout.
+            # The exited process needs its sessions no longer; the others learn it without a
+            # timeout.
             owner = self.node_ids[place]
             self._tasks.spawn("ended sessions", self._server.end_sessions_of(owner))
         told = f"{how} (process {process.pid})"

@@ -1,1 +1,1 @@
-"""Metrics that clients push (KIP-714): who is asked for which, what came, and its bounds."""
+"""Metrics that clients push (KIP-714): subscriptions, pushed values, and limits."""

@@ -1,8 +1,8 @@
-"""Which metrics one client is asked for. Pure.
+"""The metrics that the broker requests from one client. Pure.
 
-Every subscription whose patterns match the client adds its metrics; the shortest interval counts.
-The subscription id follows from what is asked for and from the client's instance id alone, so
-that a client may push to one broker what another broker has asked it for.
+Every subscription whose patterns match the client adds its metrics; the shortest interval applies.
+The subscription id depends only on the requested metrics and the client's instance id, so that a
+client may push to one broker the metrics that another one has requested.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_INTERVAL_MS = 300_000
 EVERY_METRIC = "*"
-# A client must not make a broker match or keep a text of any length.
+# Limits the length of texts from clients that the broker stores and matches.
 _TEXT_MAX = 255
 _SIGN = 1 << 31
 
@@ -36,7 +36,7 @@ class ClientIdentity(NamedTuple):
     source_port: str
 
     def attributes(self) -> dict[str, str]:
-        """By the names that stand in the setting ``match``."""
+        """The client's attributes by the names used in the setting ``match``."""
         texts = {
             "client_instance_id": uuid_to_text(self.instance_id),
             "client_id": self.client_id,
@@ -57,7 +57,7 @@ class Demand(NamedTuple):
 
 
 def demand_of(subscriptions: Iterable[MetricsSubscription], client: ClientIdentity) -> Demand:
-    """What the client is asked for by all subscriptions together."""
+    """Return the metrics that all subscriptions together request from the client."""
     attributes = client.attributes()
     matching = [one for one in subscriptions if one.matches(attributes)]
     names = {name for one in matching for name in one.metrics}

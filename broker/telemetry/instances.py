@@ -1,8 +1,9 @@
-"""The clients that are asked for metrics, and when each may ask and push again. Pure.
+"""The client instances that push metrics, and when each may ask and push again. Pure.
 
-A client asks for its subscription and then pushes at the interval that it was given. What comes
-sooner is refused, but for the first push after a subscription, whose time the client draws, the
-last push of a client that ends, and a subscription after an error that tells the client to get one.
+A client gets its subscription and then pushes at the given interval. The broker refuses earlier
+requests, with three exceptions: the first push after a subscription, whose time the client draws at
+random; the last push of a client that terminates; and a subscription request after an error that
+tells the client to send one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NEVER = float("-inf")
 
 @dataclass(slots=True)
 class ClientInstance:
-    """One client. ``revision`` is that of the subscriptions which ``demand`` was made from."""
+    """One client instance. ``demand`` was computed from subscriptions of ``revision``."""
 
     identity: ClientIdentity
     demand: Demand
@@ -53,7 +54,7 @@ class ClientInstance:
         self.last_error = ErrorCode.NONE
 
     def push(self, now_ms: float, subscription_id: int, *, terminating: bool) -> None:
-        """The client pushes. Raises KafkaError if it may not."""
+        """The client pushes. Raises KafkaError if it must not yet."""
         if self.is_terminating:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the client has said that it ends")
         is_first = self.asked_ms > self.pushed_ms
@@ -67,7 +68,7 @@ class ClientInstance:
 
 
 class ClientInstances:
-    """All of them, at most ``INSTANCES_MAX``: the one that was quiet the longest leaves first."""
+    """At most ``INSTANCES_MAX`` client instances; the one silent the longest is evicted first."""
 
     def __init__(self, on_gone: Callable[[Uuid], object]) -> None:
         self._by_id: OrderedDict[Uuid, ClientInstance] = OrderedDict()
@@ -77,7 +78,7 @@ class ClientInstances:
         return len(self._by_id)
 
     def get(self, instance_id: Uuid) -> ClientInstance | None:
-        """The instance of that id, which counts as heard of now."""
+        """Return the instance of that id and mark it as active."""
         found = self._by_id.get(instance_id)
         if found is not None:
             self._by_id.move_to_end(instance_id)

@@ -1,7 +1,7 @@
-"""Reads the metrics of a push: OpenTelemetry's MetricsData in protobuf. Needs ottla[otel].
+"""Parses the metrics of a push: OpenTelemetry's MetricsData in protobuf. Needs ottla[otel].
 
-Sums and gauges become figures; histograms and summaries, which no known client pushes, are counted
-as dropped. Pure.
+Sums and gauges are stored; histograms and summaries, which no known client pushes, are counted as
+dropped. Pure.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from ottla.broker.telemetry.series import LabelPairs
 
-# Attributes of the whole client that make a label of each of its figures.
+# Resource attributes that become a label of each of the client's figures.
 _OF_RESOURCE = ("group_id", "group_member_id", "transactional_id", "client_rack")
-# One push must not hold the event loop for long.
+# One push must not block the event loop for long.
 FIGURES_MAX = 2_000
 
 
 def read_metrics(data: bytes) -> list[ClientFigure]:
-    """The figures of a push, at most ``FIGURES_MAX``. Raises KafkaError(INVALID_RECORD)."""
+    """Return the figures of a push, at most ``FIGURES_MAX``. Raises KafkaError(INVALID_RECORD)."""
     try:
         parsed = MetricsData.FromString(data)
     except DecodeError as error:

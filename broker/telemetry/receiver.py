@@ -1,4 +1,4 @@
-"""Takes what clients push: the subscriptions in force, the clients, and their figures (KIP-714)."""
+"""Receives metrics that clients push: subscriptions, client instances and figures (KIP-714)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ logger = logging.getLogger("ottla.telemetry")
 
 CLIENT_METRICS = "client-metrics"
 ACCEPTED_CODECS = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
-# Of the bytes that a push may have on the wire, so many times may be in it.
+# Maximum ratio of a push's decompressed size to its size on the wire.
 _RATIO_MAX = 10
 _EXPIRE_EVERY_MS = 10_000
 # A connection id is host:port of the broker, host:port of the client, and a number.
@@ -43,7 +43,7 @@ class _Software(NamedTuple):
 
 
 class ClientTelemetry:
-    """Owned by the server; there is none where ``ottla.client.telemetry`` is false.
+    """Owned by the server; absent if ``ottla.client.telemetry`` is false.
 
     ``max_bytes``: the largest push on the wire (``telemetry.max.bytes``)."""
 
@@ -67,14 +67,15 @@ class ClientTelemetry:
         metadata.subscribe(self._on_metadata)
 
     def on_software(self, peer: ClientPeer, name: str, version: str) -> None:
-        """A connection has said what the client's software is (KIP-511)."""
+        """A connection has sent name and version of the client's software (KIP-511)."""
         if peer.connection_id not in self._software:
             peer.on_close(lambda: self._software.pop(peer.connection_id, None))
         if not peer.closed:
             self._software[peer.connection_id] = _Software(name, version)
 
     def subscribe(self, context: RequestContext, instance_id: Uuid) -> ClientInstance:
-        """The client with what it is asked for; a zero id gets a new one. Raises KafkaError."""
+        """Return the client with its requested metrics; a zero id gets a new one. Raises
+        KafkaError."""
         if instance_id == ZERO_UUID:
             instance_id = self._new_id()
         instance = self._instance(context, instance_id)

@@ -1,7 +1,7 @@
-"""The latest figures of each client, within bounds, with names for the metrics page. Pure.
+"""The latest figures of each client, within limits, named for the metrics page. Pure.
 
-Counters come as the difference to the push before and are added up here. The names begin with
-``kafka_client_``, so that no client can write into a figure of the broker.
+Clients push counters as deltas, which are added up here. All names begin with ``kafka_client_``, so
+that a client cannot overwrite a figure of the broker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.telemetry.demands import ClientIdentity
 
-# Of all clients of a broker, and of one of them.
+# Limits for all clients of a broker, and for one client.
 SERIES_MAX = 20_000
 SERIES_OF_CLIENT_MAX = 1_000
 _NAME_MAX = 150
@@ -41,7 +41,7 @@ class ClientFigure(NamedTuple):
 
 
 class ClientFamily(NamedTuple):
-    """The figures of one name. A label that one of them lacks is empty."""
+    """All figures of one name. A missing label is empty."""
 
     name: str
     is_counter: bool
@@ -62,7 +62,7 @@ class ClientSeries:
         self._values: dict[str, dict[_SeriesKey, float]] = {}
         self._of_client: dict[Uuid, set[tuple[str, _SeriesKey]]] = {}
         self._count = 0
-        # Figures that had no place, or another type than those of the same name.
+        # Figures dropped for lack of room, or because their type differs from that of their name.
         self.dropped_count = 0
 
     def __len__(self) -> int:
@@ -119,7 +119,7 @@ def _family_name(figure: ClientFigure) -> str:
 
 
 def _labels_of(client: ClientIdentity, pairs: LabelPairs) -> LabelPairs:
-    """The client's own labels, and at most eight of those that it gave the figure."""
+    """Return the client's own labels, and at most eight of the figure's labels."""
     own = (client.client_id, uuid_to_text(client.instance_id), client.software_name)
     given = {_label_name(name): text[:_TEXT_MAX] for name, text in pairs[:_LABELS_MAX]}
     given.update(zip(_OWN_LABELS, (text[:_TEXT_MAX] for text in own), strict=True))
@@ -128,5 +128,5 @@ def _labels_of(client: ClientIdentity, pairs: LabelPairs) -> LabelPairs:
 
 def _label_name(name: str) -> str:
     bare = _ILLEGAL.sub("_", name)[:_TEXT_MAX]
-    # Prometheus keeps names with two underscores to itself, and no name begins with a digit.
+    # Prometheus reserves names with two underscores, and a name must not begin with a digit.
     return bare if re.match("[a-zA-Z]", bare) else f"label_{bare.lstrip('_')}"

@@ -1,4 +1,4 @@
-"""The store of another process of this machine, as a broker uses it."""
+"""A broker's access to the store that another process of the machine serves."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NAME = "the store of this machine"
 
 
 class ServedStore:
-    """Made once per broker; each ``connect`` opens a session of its own.
+    """The store of one broker; each ``connect`` opens a session of its own.
 
-    What a session may believe, and for how long, is decided as for sessions of ZooKeeper."""
+    A session judges the freshness of its data as sessions of ZooKeeper do."""
 
     def __init__(self, net: Net, clock: Clock, spawn: Spawn, address: Address, owner: int) -> None:
         self._net = net

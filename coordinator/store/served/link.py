@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Address, Clock, Net
 
 RETRY_MS = 100.0
-# An attempt that takes a third of the timeout leaves time for two more.
+# An attempt takes at most a third of the timeout, which leaves time for two more.
 ATTEMPTS_PER_TIMEOUT = 3
 CLOSE_LIMIT_MS = 2_000.0
 
@@ -60,7 +60,7 @@ class ServedLink:
         self._stream.send(messages.encode_request(request))
 
     def pulse(self) -> None:
-        """Nothing to do: all of it happens on the event loop."""
+        """Does nothing: everything happens on the event loop."""
 
     def deliver(self) -> None:
         if self._stream is not None:
@@ -103,7 +103,7 @@ class ServedLink:
                 async with asyncio.timeout(limit_s):
                     socket = await self._net.connect(self._address, SocketOptions())
             except OSError:
-                # TimeoutError is one, too.
+                # TimeoutError is an OSError, too.
                 await self._clock.sleep(RETRY_MS)
                 continue
             if self._is_stopped():
@@ -114,7 +114,7 @@ class ServedLink:
             stream = MessageStream(socket, self._on_message, self._on_end)
             self._stream = stream
             stream.send(messages.encode_open(self._wanted))
-            # A server that accepts and says no more must not keep the session from another attempt.
+            # A server that accepts but stays silent must not keep the session from another attempt.
             self._clock.call_at(
                 self._asked_ms + self._wanted.timeout_ms / ATTEMPTS_PER_TIMEOUT,
                 lambda stream=stream: self._give_up_unopened(stream),  # type: ignore[misc]

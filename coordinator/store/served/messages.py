@@ -1,8 +1,8 @@
-"""Pure. What a session and the process that serves the store say to each other.
+"""Pure. Messages between a session and the process that serves the store.
 
-A message is a JSON array behind its length in four bytes. Requests are answered in the order in
-which they were made; between the answers stand the events of watches, each in front of the first
-answer that can show its change.
+A message is a JSON array prefixed with its length in four bytes. The server answers requests in
+their order; between the answers it sends watch events, each before the first answer that can show
+its change.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from ottla.coordinator.store.zookeeper_requests import Request
 
-# Both sides have to speak the same: a process of another version may be started by an update.
+# Both sides must use the same format: after an update they may run different versions.
 FORMAT = 1
 _LENGTH = Struct(">I")
-# A group of requests is limited to a tenth of it; the names of 100,000 topics fit in.
+# A multi request may have a tenth of it; the names of 100,000 topics fit in.
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024
 
 _KINDS: dict[str, type[Any]] = {
@@ -72,12 +72,12 @@ _ERRORS = {
 
 
 class BadMessage(Exception):
-    """Bytes that neither side sends: the connection is of no further use."""
+    """Bytes that neither side sends: the connection must be closed."""
 
 
 class Open(NamedTuple):
-    """The first message of a connection. ``session_id`` 0 asks for a new session, another one is
-    taken up again; ``owner`` is the broker that asks."""
+    """The first message of a connection. ``session_id`` 0 requests a new session, another value
+    resumes that session; ``owner`` is the broker."""
 
     session_id: int
     timeout_ms: int
@@ -85,7 +85,7 @@ class Open(NamedTuple):
 
 
 class CloseRequest(NamedTuple):
-    """End the session; nothing is answered but ``SessionOver``."""
+    """End the session; the only answer is ``SessionOver``."""
 
 
 class Opened(NamedTuple):
@@ -96,7 +96,7 @@ class Opened(NamedTuple):
 
 
 class SessionOver(NamedTuple):
-    """The session is over, or there was none of that number."""
+    """The session has ended, or no session has that id."""
 
     reason: str
 
@@ -108,7 +108,7 @@ class Inbox:
         self._received = bytearray()
 
     def take(self, data: memoryview) -> list[list[Any]]:
-        """The messages that these bytes complete. Raises BadMessage."""
+        """Return the messages that these bytes complete. Raises BadMessage."""
         self._received += data
         found, at = [], 0
         while len(self._received) - at >= _LENGTH.size:
@@ -135,7 +135,7 @@ def _read(payload: bytes) -> list[Any]:
 
 
 def encode_parts(*parts: object) -> bytes:
-    """Any message: its name and what else JSON can say."""
+    """Encode any message: its name and its fields as JSON."""
     payload = json.dumps(parts, separators=(",", ":")).encode()
     return _LENGTH.pack(len(payload)) + payload
 
@@ -231,7 +231,8 @@ def encode_error(error: StoreError) -> bytes:
 def decode_told(
     message: list[Any], request: Request | None
 ) -> Opened | SessionOver | WatchEvent | Answered:
-    """What was told; ``request`` is the oldest unanswered one. Raises BadMessage."""
+    """Decode a message of the server; ``request`` is the oldest unanswered one. Raises
+    BadMessage."""
     name, *parts = message
     try:
         if name == "opened":

@@ -1,9 +1,10 @@
 """Serves the embedded store of this process to sessions in other processes.
 
-Answers and watch events of a session leave in the one order of the store's queue, so that no event
-overtakes the answer of the read that asked for it. A session outlives its connection until nothing
-was heard of it for its timeout; a connection that takes it up again ends the one before, with all
-that is unread there: nothing of it is done after the session has been told what is there.
+Answers and watch events of a session leave in the order of the store's queue, so that no event
+overtakes the answer of the read that set the watch. A session outlives its connection until the
+server has heard nothing from it for its timeout. A connection that resumes the session ends the
+previous connection and discards its unread requests: none of them is executed after the session has
+been resumed.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.store")
 
-# A session may ask for less or more; both would hurt the others.
+# Bounds of a session's timeout: shorter or longer ones would hurt the other sessions.
 TIMEOUT_MS_MIN, TIMEOUT_MS_MAX = 500, 600_000
-# Between attempts to write on a full disk.
+# Pause between attempts to write to a full disk.
 AGAIN_MS = 1_000.0
 
 
@@ -83,7 +84,8 @@ class StoreServer:
         self._connections.clear()
 
     async def end_sessions_of(self, owner: int) -> None:
-        """The process of that owner has ended: its sessions need not wait for their timeout."""
+        """The process of that owner has exited: end its sessions without waiting for their
+        timeout."""
         ended = [one.session.session_id for one in self._served.values() if one.owner == owner]
         await asyncio.gather(*map(self.end_session, ended))
 
@@ -119,7 +121,7 @@ class StoreServer:
         self._connections.pop(connection, None)
 
     async def open(self, connection: _Connection, wanted: Open) -> None:
-        """Give the connection a new session, or the one that it wants back."""
+        """Give the connection a new session, or resume the one that it names."""
         if wanted.session_id == 0:
             timeout_ms = min(max(wanted.timeout_ms, TIMEOUT_MS_MIN), TIMEOUT_MS_MAX)
             try:
@@ -157,7 +159,7 @@ class StoreServer:
         )
 
     def _look(self, interval_ms: float) -> None:
-        # What has arrived counts before what is late.
+        # Process arrived messages before checking timeouts.
         for connection in list(self._connections):
             connection.stream.read()
         for session_id in self.silence.expired(self.clock.now_ms(), interval_ms):
@@ -168,7 +170,7 @@ class StoreServer:
 
 
 class _Served:
-    """A session of another process, with its connection while there is one."""
+    """A session of another process, and its connection if it has one."""
 
     def __init__(self, session: EmbeddedSession, owner: int) -> None:
         self.session = session
@@ -185,7 +187,7 @@ class _Served:
 
 
 class _Connection:
-    """One connection; its first message says which session it is about."""
+    """One connection; its first message names its session."""
 
     def __init__(self, server: StoreServer, socket: Socket) -> None:
         self._server = server
@@ -248,7 +250,7 @@ class _Connection:
         store.when_settled(lambda: self._tell(session, answer))
 
     def _tell(self, session: EmbeddedSession, answer: bytes) -> None:
-        # A store that has failed ends its sessions: what was not durable is not told.
+        # A store that has failed ends its sessions: changes that are not durable are not confirmed.
         if session.state is SessionState.CONNECTED and self._server.store.failure is None:
             self.stream.send(answer)
 

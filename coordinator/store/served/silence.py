@@ -1,14 +1,14 @@
-"""Pure. Which sessions of other processes are over, because nothing was heard of them.
+"""Pure. Decides which sessions of other processes have timed out.
 
-A session's silence counts from the last message that arrived, while its owner counts from the
-moment when it sent a message: the owner knows of the end before the store acts on it (C-06).
+The server counts a session's silence from the last message that arrived, the owner from the moment
+when it sent that message: the owner knows of the end before the store acts on it (C-06).
 """
 
 from __future__ import annotations
 
 from ottla.protocol.data_classes import dataclass
 
-# Looks within the shortest timeout.
+# Checks within the shortest timeout.
 LOOKS = 10
 
 
@@ -32,7 +32,7 @@ class Silence:
         self._sessions[session_id] = _Heard(timeout_ms, now_ms)
 
     def hear(self, session_id: int, now_ms: float) -> None:
-        """A message of the session has arrived; one that is over is left over."""
+        """A message of the session has arrived; a session that has timed out stays so."""
         session = self._sessions.get(session_id)
         if session is not None:
             session.heard_ms = now_ms
@@ -47,10 +47,10 @@ class Silence:
         return max(shortest / LOOKS, 1.0)
 
     def expired(self, now_ms: float, interval_ms: float) -> list[int]:
-        """The sessions that are over by now, to be ended by the caller.
+        """Return the sessions that have timed out; the caller ends them.
 
-        A look that comes late, as in a process that was stopped, may come before messages that
-        have arrived meanwhile: each session has its whole timeout again (P-02)."""
+        After a delay, as when the process was suspended, messages may have arrived that are not yet
+        read; therefore each session gets its whole timeout again (P-02)."""
         late_ms = now_ms - self._looked_ms - interval_ms
         self._looked_ms = now_ms
         if late_ms > interval_ms:

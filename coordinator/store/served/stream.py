@@ -1,4 +1,4 @@
-"""A connection between a session and the process that serves the store: bytes in, bytes out."""
+"""A message stream between a session and the process that serves the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _READ_BYTES = 64 * 1024
 
 
 class MessageStream:
-    """Owned by one side, which closes it; calls ``on_end`` once if the other side, or an
+    """Owned by one side, which closes it. It calls ``on_end`` once if the other side, or an
     unreadable message, ends it first."""
 
     def __init__(
@@ -59,7 +59,7 @@ class MessageStream:
             self._end(str(error))
 
     def send(self, message: bytes) -> None:
-        """Send behind all that was sent before; what no longer can be sent is dropped."""
+        """Send after all earlier messages; a message that can no longer be sent is dropped."""
         if not self.is_open or self._closes_when_sent:
             return
         self._unsent += message
@@ -80,13 +80,13 @@ class MessageStream:
             self.close()
 
     def close_when_sent(self) -> None:
-        """Close behind what was sent before; nothing is read any more."""
+        """Close after the earlier messages are sent; it reads no more."""
         self._closes_when_sent = True
         if not self._unsent:
             self.close()
 
     def close(self) -> None:
-        """Close at once, unread bytes with it. May be called again."""
+        """Close at once and discard unsent bytes. May be called again."""
         if self.is_open:
             self.is_open = False
             self._socket.close()
