@@ -1,8 +1,8 @@
-"""The batches of a leader's answer that go into a follower's log, exactly as they are (REP-03).
+"""Validates the batches that a follower has fetched and appends unchanged to its log (REP-03).
 
-The leader has judged records and producers; here it is only made sure that the bytes are those it
-sent and continue this log: checksum, ascending offsets, leader epochs that do not go back. HOT: for
-each fetched batch. Pure.
+The leader has validated records and producers. The follower checks only that it received the bytes
+that the leader sent and that they continue its log: checksum, ascending offsets, leader epochs that
+do not decrease. HOT: for each fetched batch. Pure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _length_at = struct.Struct(">i").unpack_from
 
 
 class AppendLimits(NamedTuple):
-    """What fits the log: batches before the end are there already, and runs fit a segment."""
+    """Limits of an append: the log's end, below which batches are skipped, and the segment size,
+    which limits a run."""
 
     log_end_offset: int
     leader_epoch: int
@@ -39,11 +40,12 @@ class AppendLimits(NamedTuple):
 
 
 def runs_of(records: Buffer, limits: AppendLimits) -> list[list[RecordBatch]]:
-    """The whole batches from the log's end on, in runs of which each may be written at once.
+    """Return the complete batches from the log's end on, in runs that can each be written at once.
 
-    An answer may begin before the end, with a batch that is here already, and end in a torn batch
-    (KIP-74). The first batch may reach over the end: the log starts in the middle of it then, which
-    is for the caller to see. Raises KafkaError(CORRUPT_MESSAGE); nothing may be written then."""
+    An answer may begin before the end, with a batch that the log already has, and may end in a
+    partial batch (KIP-74). The first batch may contain the log's end: then the leader's log starts
+    in the middle of that batch, which the caller handles. Raises KafkaError(CORRUPT_MESSAGE); the
+    caller must write no batch then."""
     view = memoryview(records)
     position, size_bytes = 0, len(view)
     next_offset, last_epoch = limits.log_end_offset, -1
@@ -52,7 +54,7 @@ def runs_of(records: Buffer, limits: AppendLimits) -> list[list[RecordBatch]]:
     run_bytes = 0
     while size_bytes - position >= HEADER_BYTES:
         start = position
-        # Never backwards, whatever the bytes say: the parser refuses such a batch.
+        # The position always advances: the parser refuses a batch that is too short.
         position += max(LENGTH_END + _length_at(view, start + LENGTH_POSITION)[0], HEADER_BYTES)
         if position > size_bytes:
             break
@@ -78,7 +80,7 @@ def runs_of(records: Buffer, limits: AppendLimits) -> list[list[RecordBatch]]:
         next_offset, last_epoch = batch_next, batch.leader_epoch
     if run:
         runs.append(run)
-    assert not runs or runs[0][0].next_offset > limits.log_end_offset, "it is in the log already"
+    assert not runs or runs[0][0].next_offset > limits.log_end_offset, "the log has it already"
     return runs
 
 

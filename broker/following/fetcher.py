@@ -1,9 +1,10 @@
-"""One fetcher: asks one leader for all that is followed of it, over and over, and does as told.
+"""One replica fetcher: fetches all partitions that this broker follows of one leader.
 
-One request is on its way at a time, on a connection of its own. What an answer means is decided in
-broker/following/steps.py, and done at once partition by partition; a log that has to be
-cut is busy meanwhile, and the others go on. To ask for what comes next says that all before it is
-stored here: where the topic wants a flush for that, the next request waits for it.
+A fetcher has one request in flight, on a connection of its own. broker/following/steps.py decides
+what an answer means; the fetcher carries that out at once, partition by partition. A log that has
+to be truncated is busy until that is done, and the other partitions continue. A fetch offset tells
+the leader that all records before it are stored here: if the topic's settings require a flush for
+that, the next request waits for the flush.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.replication")
 
-# What lies on a full disk is not asked for: as long as nothing is written the leader would take it
-# for caught up, and then wait for it.
+# Partitions on a full disk are not requested: as long as none of their records are written, the
+# leader would consider the follower caught up and then wait for it.
 FULL_DISK_MS = 500.0
 
 
@@ -59,15 +60,15 @@ def _never() -> bool:
     return False
 
 
-# In a row, with the pauses between them: some five seconds.
+# Consecutive failures; with the pauses between them about five seconds.
 LASTING_REFUSALS = 10
 
-# A flush that takes longer holds up its own partition alone, and not what lies on other disks.
+# A flush that takes longer delays only its own partition, not those on other disks.
 FLUSH_PATIENCE_MS = 500.0
 
 
 class FetcherParts(NamedTuple):
-    """What all fetchers of a broker share."""
+    """Parts that all fetchers of a broker share."""
 
     peers: PeerConnections
     sender: Callable[[], FollowerIdentity]
@@ -77,28 +78,28 @@ class FetcherParts(NamedTuple):
     pauses: Pauses = Pauses()
     timeout_ms: float = 30_000.0
     throttles: ReplicationThrottles | None = None
-    # Whether any data directory here refuses appends for lack of space.
+    # Whether a data directory of this broker refuses appends for lack of space.
     has_full_disk: Callable[[], bool] = _never
 
 
 class FetchCounts:
-    """What all fetchers of a broker have done since it started, and logs that are being cut."""
+    """Counters of all fetchers since the broker's start, and the number of logs being truncated."""
 
     def __init__(self) -> None:
         self.fetched_bytes = 0
-        # Records cut because the leader does not have them, and how many of them were committed.
+        # Truncated records that the leader does not have, and how many of them were committed.
         self.cut_count = 0
         self.lost_count = 0
         self.works: set[asyncio.Task[None]] = set()
 
     def cut(self, cut: TruncatedRecords) -> None:
-        """A log was cut."""
+        """Count a truncated log."""
         self.cut_count += cut.cut_count
         self.lost_count += cut.lost_count
 
 
 class ReplicaFetcher:
-    """Owned by ``Fetchers``; runs as long as anything is followed of its leader."""
+    """Owned by ``Fetchers``; runs as long as this broker follows a partition of the leader."""
 
     def __init__(self, leader: int, number: int, parts: FetcherParts, counts: FetchCounts) -> None:
         self.leader = leader
@@ -111,14 +112,14 @@ class ReplicaFetcher:
         self._runtimes: dict[TopicPartition, PartitionRuntime] = {}
         self._names: dict[Uuid, str] = {}
         self._raising: set[TopicPartition] = set()
-        # Flushes under way, and until when the others wait for them.
+        # Flushes in progress, and how long the other partitions wait for them.
         self._flushing: dict[Followed, float] = {}
         self._wake = asyncio.Event()
 
     # ---- what is followed ----
 
     def follow(self, runtime: PartitionRuntime) -> None:
-        """Fetch a partition under the leader epoch that it has now."""
+        """Fetch a partition under its present leader epoch."""
         partition = runtime.partition
         known = self.following.get(partition)
         is_same = known is not None and known.leader_epoch == runtime.replica.leader_epoch
@@ -132,15 +133,15 @@ class ReplicaFetcher:
         assert len(self._runtimes) == len(self.following)
         self._names[topic_id] = partition.topic
         if len(self._names) > 2 * len(self.following):
-            # Topics come and go for as long as the leader lives. Now and then only: to look at all
-            # that is followed each time would make a failover quadratic.
+            # Topics come and go during the leader's life. Only now and then: a check of all
+            # followed partitions for each change would make a failover quadratic.
             self._names = {one.topic_id: one.partition.topic for one in self.following}
-        # It may have led before, and then holds what was never flushed.
+        # The broker may have led the partition before, and its log may have unflushed records.
         self._flush_if_due(one)
         self._hurry()
 
     def leave(self, partition: TopicPartition) -> bool:
-        """Fetch a partition no more; an answer that is under way means nothing for it."""
+        """Stop fetching a partition; an answer in flight no longer applies to it."""
         self._runtimes.pop(partition, None)
         was_followed = self.following.remove(partition)
         assert len(self._runtimes) == len(self.following)
@@ -175,7 +176,7 @@ class ReplicaFetcher:
             self.link.close()
 
     def _prepare(self, now_ms: float) -> bool:
-        """Make the next request; whether there is anything to ask for."""
+        """Build the next request; return whether it asks for any partition."""
         following = self.following
         if self._parts.has_full_disk():
             for one in following.ready(now_ms):
@@ -201,11 +202,12 @@ class ReplicaFetcher:
         for partition, part in parts_of(response, self._names):
             asked = self.link.asked_for(partition)
             if asked is not None and self._take_part(*asked, part):
-                # So that ten partitions of a megabyte each are not one long standstill.
+                # Yield to the event loop, so that ten partitions of a megabyte each do not block
+                # it.
                 await asyncio.sleep(0)
 
     def _take_part(self, one: Followed, ask: FetchPosition, part: PartitionData) -> bool:
-        """Do what the answer means for one partition; whether that was much."""
+        """Apply one partition's part of the answer; return whether that was much work."""
         if not self.following.holds(one):
             return False
         runtime = self._runtimes[one.partition]
@@ -226,7 +228,8 @@ class ReplicaFetcher:
         return False
 
     def _tell_refusal(self, one: Followed, ask: FetchPosition, step: FollowerStep) -> None:
-        # Brokers hear of a new topic or leader one after the other: only what lasts is news.
+        # Brokers learn of a new topic or leader at different times: warn only if the error
+        # persists.
         if one.failure_count in (0, LASTING_REFUSALS):
             logger.log(
                 logging.WARNING if one.failure_count else logging.DEBUG,
@@ -257,7 +260,7 @@ class ReplicaFetcher:
             written_bytes = append_fetched(runtime, runs, told.high_watermark, now_ms)
             self._counts.fetched_bytes += written_bytes
         except KafkaError as error:
-            # What the leader has deleted is deleted here, too: that may be what makes room.
+            # Delete here what the leader has deleted: that may free the space that is missing.
             self._follow_start(one, runtime, told)
             self._rest(one, error)
             return False
@@ -270,8 +273,8 @@ class ReplicaFetcher:
                 self.following.hold(one, now_ms + hold_ms)
         self._follow_start(one, runtime, told)
         if log.log_end_offset >= told.high_watermark:
-            # Below, nothing hangs on what it says: it moves no watermark and joins no ISR. It
-            # would not catch up either, with a flush for each answer.
+            # Below this version a follower's fetch offset moves no watermark and lets it join no
+            # ISR, so it needs no flush; with a flush per answer it would not catch up.
             self._flush_if_due(one)
         return bool(runs)
 
@@ -284,7 +287,8 @@ class ReplicaFetcher:
     # ---- flushes ----
 
     def _flush_if_due(self, one: Followed) -> None:
-        """Flush first where ``flush.messages`` and the like ask for it; not asked for till then."""
+        """Start the flush that ``flush.messages`` and the like require; the partition is not
+        requested until it is done."""
         runtime = self._runtimes[one.partition]
         if runtime.flush_is_due:
             one.awaits_flush = True
@@ -294,7 +298,7 @@ class ReplicaFetcher:
     async def _flush(self, one: Followed, runtime: PartitionRuntime) -> TruncatedRecords:
         assert one.is_busy, "an append would come between the flush and the next request"
         try:
-            # Nothing is appended meanwhile: no fetch request is under way.
+            # No append can happen meanwhile: no fetch request is in flight.
             await runtime.flush()
         finally:
             self._flushing.pop(one, None)
@@ -302,7 +306,8 @@ class ReplicaFetcher:
         return NO_CUT
 
     async def _await_flushes(self) -> None:
-        """Let the flushes of the last answer end, so that one request asks for all again."""
+        """Wait for the flushes of the last answer, so that one request contains all partitions
+        again."""
         while self._flushing:
             until_ms = max(self._flushing.values())
             if until_ms <= self._clock.now_ms():
@@ -313,7 +318,8 @@ class ReplicaFetcher:
     # ---- works ----
 
     async def _raise_start(self, one: Followed, runtime: PartitionRuntime, offset: int) -> None:
-        """Fetching goes on meanwhile: only the log's other end is concerned."""
+        """Raise the log start; fetching continues, since it changes only the other end of the
+        log."""
         assert one.partition in self._raising, "two tasks would move the log's start"
         try:
             await raise_log_start(runtime, offset, one.leader_epoch)
@@ -323,7 +329,8 @@ class ReplicaFetcher:
             self._raising.discard(one.partition)
 
     def _work(self, one: Followed, work: Work, what: str = "cutting") -> None:
-        """Change the log in a task of its own: cancelled half-way, it would be unusable (P-04)."""
+        """Change the log in a separate task: a change cancelled half-way would make it unusable
+        (P-04)."""
         assert not one.is_busy, "two tasks would change one log"
         one.is_busy = True
         self.following.stir(one)

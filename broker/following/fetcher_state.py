@@ -1,8 +1,8 @@
-"""What one fetcher follows: partitions of one leader, whose turn it is, and who has to wait. Pure.
+"""The partitions that one fetcher follows: which are due, paused or busy. Pure.
 
-A ``Followed`` is the token of the right to change a partition's log: made for one leader epoch,
-and void as soon as the fetcher holds another one, or none, for the partition (hazards R-06, R-07).
-Where to fetch from is not remembered here but asked of the replica, which knows what its log holds.
+A ``Followed`` grants the right to change a partition's log. It belongs to one leader epoch and
+becomes invalid when the fetcher gets another one, or none, for the partition (hazards R-06, R-07).
+The fetch offset is not stored here: the replica returns it, because it knows its log.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ DOUBLINGS_MAX = 10
 
 
 class Pauses(NamedTuple):
-    """How long a partition rests after a refusal: doubling from the first to the limit.
+    """The pause of a partition after a refusal: doubled each time, up to the limit.
 
-    Mostly the leader has not heard of its election yet, which is a matter of milliseconds; only
-    what goes on is worth the whole ``replica.fetch.backoff.ms``."""
+    Usually the leader has not yet learned of its election, which takes milliseconds; only repeated
+    refusals need the whole ``replica.fetch.backoff.ms``."""
 
     first_ms: float = 20.0
     limit_ms: float = 1_000.0
 
     def after(self, failure_count: int) -> float:
-        """The pause after that many refusals in a row."""
+        """Return the pause after that many consecutive refusals."""
         assert failure_count >= 0
         return float(min(self.limit_ms, self.first_ms * 2.0 ** min(failure_count, DOUBLINGS_MAX)))
 
@@ -60,14 +60,14 @@ class Followed:
         self.topic_id = topic_id
         self.replica = replica
         self.leader_epoch = replica.leader_epoch
-        # Its log is being cut, and nothing can be said about it until that is done.
+        # The log is being truncated; it is not requested until that is done.
         self.is_busy = False
-        # What its log holds is to be flushed before the leader hears that it is stored here. Stays
-        # so after a failed flush, which nothing can make good (S-09).
+        # The log must be flushed before a request tells the leader that its records are stored
+        # here. Stays set after a failed flush, which cannot be repeated safely (S-09).
         self.awaits_flush = False
         self.not_before_ms = 0.0
         self.failure_count = 0
-        # Records that the leader was ahead with at its last answer; None: not heard yet.
+        # Lag in records at the leader's last answer; None before the first answer.
         self.lag: int | None = None
 
     def __repr__(self) -> str:
@@ -75,27 +75,28 @@ class Followed:
 
     @property
     def is_free(self) -> bool:
-        """Whether anything said about it could be acted upon: another epoch may have begun, of
-        which the fetcher is told only when it is on the disk."""
+        """Whether an answer about the partition can be applied: a new epoch may have begun that the
+        fetcher learns of only after the epoch is on the disk."""
         is_settled = not self.is_busy and not self.awaits_flush
         return is_settled and self.replica.follows(self.leader_epoch)
 
     def ask(self) -> FetchPosition:
-        """What the next request says about the partition."""
-        # A fetch offset is a promise: the records before it are stored here, and stay.
+        """Return the partition's entry in the next request."""
+        # A fetch offset promises that the records before it are stored here and stay stored.
         assert not self.is_busy
         assert not self.awaits_flush
         replica = self.replica
         assert replica.follows(self.leader_epoch), "another epoch's request (R-06)"
         end = replica.log_end_offset
         assert replica.log_start_offset <= end, replica
-        # Of the last record and not of the newest epoch known: one without records cannot diverge.
+        # The epoch of the last record, not the newest known one: an epoch without records cannot
+        # diverge.
         last_epoch = replica.history.epochs.epoch_at(end - 1)
         return FetchPosition(self.leader_epoch, end, last_epoch, replica.log_start_offset)
 
 
 class FetchChanges(NamedTuple):
-    """What the next request of a session says. ``gone``: it does not ask for these any more."""
+    """Content of a session's next request. ``gone``: partitions that it removes."""
 
     asked: list[Asked]
     gone: list[TopicPartition]
@@ -104,18 +105,18 @@ class FetchChanges(NamedTuple):
 class Following:
     """Owned by one fetcher.
 
-    Of thousands of partitions a few have something new to say in a request. Those are ``stirred``:
-    by their replica, by what is done to their log, or because they have rested long enough."""
+    Only a few of thousands of partitions have changes for a request. These are ``stirred``: by
+    their replica, by a change of their log, or because their pause is over."""
 
     def __init__(self, pauses: Pauses) -> None:
         self._pauses = pauses
-        # In the order in which they are asked for: the first ones are served first.
+        # In the order of the requests: leaders serve the first ones first.
         self._followed: dict[TopicPartition, Followed] = {}
-        # Changed since the last request in any way that may matter for the next one.
+        # Partitions with a change since the last request that may matter for the next one.
         self._stirred: dict[Followed, None] = {}
-        # Not asked for before their time has come.
+        # Paused partitions, with the end of their pause.
         self._resting: dict[Followed, None] = {}
-        # Followed no more, and perhaps still in the session.
+        # Partitions no longer followed that may still be in the session.
         self._gone: dict[TopicPartition, None] = {}
 
     def __len__(self) -> int:
@@ -125,11 +126,12 @@ class Following:
         return iter(self._followed.values())
 
     def get(self, partition: TopicPartition) -> Followed | None:
-        """The partition's token, if it is followed here."""
+        """Return the partition's token, None if it is not followed here."""
         return self._followed.get(partition)
 
     def add(self, followed: Followed) -> None:
-        """Follow a partition, or follow it in another epoch; what was under way for it is void."""
+        """Follow a partition, or follow it in a new epoch; answers in flight for it become
+        invalid."""
         known = self._followed.pop(followed.partition, None)
         assert known is not followed, "an answer to the earlier epoch would count"
         self._followed[followed.partition] = followed
@@ -139,7 +141,7 @@ class Following:
         self.stir(followed)
 
     def remove(self, partition: TopicPartition) -> bool:
-        """Follow it no more; whether it was followed."""
+        """Stop following the partition; return whether it was followed."""
         known = self._followed.pop(partition, None)
         if known is None:
             return False
@@ -153,22 +155,22 @@ class Following:
         followed.replica.on_position = None
 
     def stir(self, followed: Followed) -> None:
-        """The next request may say something else of the partition, or nothing."""
+        """The partition's entry in the next request may have changed, or may be removed."""
         if self.holds(followed):
             self._stirred[followed] = None
 
     def holds(self, followed: Followed) -> bool:
-        """Whether the token is still good."""
+        """Whether the token is still valid."""
         return self._followed.get(followed.partition) is followed
 
     def ready(self, now_ms: float) -> list[Followed]:
-        """Whom the next request asks for, in order."""
+        """Return the partitions of the next request, in order."""
         return [
             one for one in self._followed.values() if one.not_before_ms <= now_ms and one.is_free
         ]
 
     def everything(self, now_ms: float) -> list[Asked]:
-        """What a request says that begins a session: nothing is left of what was changed."""
+        """Return the entries of a session's first request, and clear the recorded changes."""
         asked = [(one, one.ask()) for one in self.ready(now_ms)]
         self._stirred.clear()
         self._gone.clear()
@@ -176,7 +178,7 @@ class Following:
         return asked
 
     def changes(self, now_ms: float) -> FetchChanges:
-        """What the next request of a session says, given that the last one was answered. HOT."""
+        """Return the next request of a session whose last request was answered. HOT."""
         for one in [one for one in self._resting if one.not_before_ms <= now_ms]:
             del self._resting[one]
             self._stirred[one] = None
@@ -193,7 +195,7 @@ class Following:
         return changes
 
     def next_ready_ms(self, now_ms: float) -> float | None:
-        """When the first one that rests may be asked for again; None if none rests.
+        """Return when the first pause ends; None if no partition is paused.
 
         As of the last ``changes`` or ``everything``."""
         resting = (
@@ -202,10 +204,10 @@ class Following:
         return min(resting, default=None)
 
     def taken(self, followed: Followed, step: FollowerStep, now_ms: float) -> None:
-        """The step was decided upon: let the partition rest, or go behind all others.
+        """The step was decided: pause the partition, or move it to the end of the order.
 
-        Leaders fill an answer in the order of the request up to its limit, so that one which was
-        served must go to the end or the last ones would starve."""
+        Leaders fill an answer in the order of the request up to its limit. A partition that got
+        records must move to the end, or the last ones would starve."""
         if not self.holds(followed):
             return
         if step.action is LogAction.WAIT:
@@ -220,11 +222,11 @@ class Following:
             assert next(reversed(self._followed)) == followed.partition, "others would starve"
 
     def rest(self, followed: Followed, now_ms: float) -> None:
-        """It was refused: do not ask again at once."""
+        """The leader refused the partition: pause it."""
         self.hold(followed, now_ms + self._pauses.after(followed.failure_count))
         followed.failure_count += 1
 
     def hold(self, followed: Followed, until_ms: float) -> None:
-        """Do not ask for it before that time."""
+        """Do not request the partition before that time."""
         followed.not_before_ms = until_ms
         self.stir(followed)

@@ -1,9 +1,9 @@
-"""The followers' side of replication: who fetches what from whom, as roles come and go.
+"""The follower side of replication: assigns partitions to fetchers as their roles change.
 
-One fetcher per leader, or ``num.replica.fetchers`` of them with the partitions dealt out by name;
-and as many again for topics that ask for flushes, which would keep the others waiting.
-Roles arrive in order and at once: whatever a fetcher had under way for a partition is void in the
-moment the next role is there, whichever fetcher that belongs to (hazards R-05, R-07).
+There is one fetcher per leader, or ``num.replica.fetchers`` of them with the partitions distributed
+by name, and as many again for topics that require flushes, which would delay the others. Roles
+arrive in order and take effect at once: an answer in flight becomes invalid when the next role
+arrives, even if another fetcher has the partition then (hazards R-05, R-07).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FetcherKey = tuple[int, int]
 
 
 class Fetchers:
-    """Owned by the server; ``on_role`` hears of every role (``Partitions.on_following``)."""
+    """Owned by the server; it calls ``on_role`` for every role (``Partitions.on_following``)."""
 
     def __init__(self, parts: FetcherParts, count_per_leader: int = 1) -> None:
         assert count_per_leader >= 1
@@ -51,21 +51,21 @@ class Fetchers:
 
     @property
     def followed(self) -> Iterator[Followed]:
-        """All partitions that are fetched, with their lag."""
+        """Return all fetched partitions with their lag."""
         for fetcher in self._fetchers.values():
             yield from fetcher.following
 
     def throttle(self, throttles: ReplicationThrottles) -> None:
-        """Keep to these from now on; said before anything is followed."""
+        """Apply these throttles from now on; called before the first partition is followed."""
         assert not self._fetchers
         self._parts = self._parts._replace(throttles=throttles)
 
     def heed_full_disks(self, has_full_disk: Callable[[], bool]) -> None:
-        """Ask for nothing that lies on a full disk; said before anything is followed."""
+        """Skip partitions on full disks; called before the first partition is followed."""
         self._parts = self._parts._replace(has_full_disk=has_full_disk)
 
     def on_role(self, partition: PartitionRuntime) -> None:
-        """The partition has a role now, another one, or none. Never waits."""
+        """The partition has a new role, or none. Never waits."""
         key = None if self._is_stopping else self._key_of(partition)
         known = self._keys.get(partition.partition)
         if known is not None and known != key:
@@ -78,9 +78,10 @@ class Fetchers:
         assert self._fetchers.keys() == self._tasks.keys()
 
     def on_settings(self, partition: PartitionRuntime) -> None:
-        """The topic's configuration has changed: it may belong with those that flush, or not.
+        """The topic's configuration has changed: it may have to move to or from the flushing
+        fetchers.
 
-        Left where it is while its log is busy, or about to be followed in another epoch."""
+        The partition stays where it is while its log is busy or a new epoch is about to start."""
         known = self._keys.get(partition.partition)
         if known is not None:
             one = self._fetchers[known].following.get(partition.partition)
@@ -110,11 +111,11 @@ class Fetchers:
     def _end_if_idle(self, key: FetcherKey) -> None:
         if not len(self._fetchers[key].following):
             del self._fetchers[key]
-            # What it had to cut goes on: that is done by tasks of their own.
+            # Truncations in progress continue: they run in tasks of their own.
             self._tasks.pop(key).cancel()
 
     async def stop(self) -> None:
-        """Fetch nothing any more; return when nothing is under way."""
+        """Stop all fetching; return when no work is in progress."""
         self._is_stopping = True
         tasks = list(self._tasks.values())
         self._fetchers.clear()
@@ -122,13 +123,13 @@ class Fetchers:
         self._keys.clear()
         for task in tasks:
             task.cancel()
-        # A log that is being cut is finished with: half-way it could not be closed.
+        # Wait for truncations: a half-truncated log could not be closed.
         await asyncio.gather(*tasks, *self.counts.works, return_exceptions=True)
         assert not self._keys, "a role was taken up while the broker stopped"
 
 
 def number_of(partition: TopicPartition, count: int) -> int:
-    """Which of a leader's fetchers has the partition; the same in every process."""
+    """Return the number of the leader's fetcher for the partition; the same in every process."""
     assert count >= 1
     return (crc32(partition.topic.encode()) + partition.partition) % count
 
@@ -140,13 +141,13 @@ def fetchers_of(
     clock: Clock,
     tasks: Tasks,
 ) -> Fetchers:
-    """What a broker of that configuration fetches with."""
+    """Return the fetch settings of a broker with that configuration."""
     manner = FetchSettings(
         max_bytes=config.replica_fetch_max_bytes,
         response_max_bytes=config.replica_fetch_response_max_bytes,
         min_bytes=config.replica_fetch_min_bytes,
         wait_max_ms=config.replica_fetch_wait_max_ms,
-        # A follower that stops asking at rest is missed long before it must leave the ISR.
+        # A follower that stops fetching is noticed long before it must leave the ISR.
         idle_wait_max_ms=config.replica_lag_time_max_ms // 2,
     )
     parts = FetcherParts(
@@ -158,7 +159,7 @@ def fetchers_of(
         Pauses(
             min(Pauses().first_ms, config.replica_fetch_backoff_ms), config.replica_fetch_backoff_ms
         ),
-        # A leader may keep the request for the whole wait and then needs its time.
+        # The leader may hold the request for the whole wait and then needs time to answer.
         max(config.replica_socket_timeout_ms, 2 * manner.longest_wait_ms),
     )
     return Fetchers(parts, config.num_replica_fetchers)

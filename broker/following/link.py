@@ -1,4 +1,4 @@
-"""A fetcher's way to its leader: one connection, one session, one request on it at a time."""
+"""A fetcher's link to its leader: one connection, one session, one request at a time."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.replication")
 
-# A request that only waits for news is given up for a partition that was added meanwhile.
+# A request that only waits for records is cancelled when a partition is added meanwhile.
 HURRY_MS = 10.0
-# Not more often, or a long row of elections would keep it from ever getting an answer.
+# Minimum time between cancellations: a series of elections must not prevent every answer.
 HURRY_AGAIN_MS = 100.0
-# A leader that has just started, or died, is missed this often before it is worth a warning.
+# Failures before a warning: a leader that has just started or died is often unreachable.
 QUIET_FAILURES = 3
 
 
 class FetchConnection(Protocol):
-    """What a fetcher needs of a connection to another broker."""
+    """The parts of a connection to another broker that a fetcher uses."""
 
     @property
     def closed(self) -> bool: ...
@@ -53,14 +53,14 @@ class FetchConnection(Protocol):
 
 
 class PeerConnections(Protocol):
-    """The way to other brokers (read peers.py)."""
+    """Opens connections to other brokers (see peers.py)."""
 
     async def connect(self, node_id: int, *, purpose: str) -> FetchConnection:
-        """A new connection. Raises KafkaError, ClientError, OSError."""
+        """Return a new connection. Raises KafkaError, ClientError, OSError."""
 
 
 class LinkTerms(Protocol):
-    """What all links of a broker share; ``sender`` is asked for each request."""
+    """Parts that all links of a broker share; ``sender`` is called for each request."""
 
     @property
     def peers(self) -> PeerConnections: ...
@@ -95,9 +95,9 @@ class FetcherLink:
         self._delta: Delta | None = None
         self._failure_count = 0
         self._is_asking = False
-        # The leader had nothing to send at its last answer, and waits before the next one.
+        # The leader's last answer was empty, so it waits before the next one.
         self._is_idle = True
-        # Answers in a row that said nothing of any partition.
+        # Consecutive answers without any partition.
         self._idle_count = 0
         self._version = 0
         self._is_interrupted = False
@@ -106,34 +106,35 @@ class FetcherLink:
 
     @property
     def is_incremental(self) -> bool:
-        """Whether requests say only what has changed."""
+        """Whether requests contain only changes."""
         return self._session.is_incremental
 
     def asked_for(self, partition: TopicPartition) -> Asked | None:
-        """What the leader was asked about a partition, in the last request or before it."""
+        """Return the partition's entry in the last request, or in an earlier one of the session."""
         return self._session.asked_for(partition)
 
     def begin(self, asked: Sequence[Asked]) -> bool:
-        """The next request asks for exactly these, in a new session; whether there are any."""
+        """Prepare a request for exactly these partitions, in a new session; return whether there
+        are any."""
         self._delta = self._session.first_request(asked) if asked else None
         return self._delta is not None
 
     def go_on(self, changes: FetchChanges) -> bool:
-        """The next request says what has changed; whether it asks for anything."""
+        """Prepare a request with the changes; return whether it asks for any partition."""
         self._delta = self._session.next_request(changes.asked, changes.gone)
         if self._session.asks_for_any:
             return True
-        # The leader ends a session that asks for nothing.
+        # The leader closes a session that contains no partitions.
         self._delta = None
         self._session.lost()
         return False
 
     async def ask(self, wait_ms: float | None) -> FetchResponse | None:
-        """The leader's answer to what ``begin`` or ``go_on`` has made; None when the session has to
-        be begun again.
+        """Send the request of ``begin`` or ``go_on`` and return the answer; None if the session
+        must be started again.
 
-        ``wait_ms``: when other partitions may be asked for, too. Raises OSError, KafkaError,
-        ClientError; then comes ``failed``."""
+        ``wait_ms``: when a paused partition becomes due. Raises OSError, KafkaError, ClientError;
+        the caller then calls ``failed``."""
         assert not self._is_asking, "the leader counts the requests of a session"
         self._is_interrupted = False
         connection = self._connection
@@ -144,7 +145,7 @@ class FetcherLink:
         assert delta is not None, "the request is made first"
         version = version_for(connection.version_of(FETCH), delta.asked)
         if delta.continues:
-            # All of a session name their topics in the same way.
+            # All requests of a session name topics in the same way.
             version = min(version, self._version)
         self._version = version
         request = build_request(delta, self._terms.sender(), self._terms.manner, version)
@@ -167,7 +168,7 @@ class FetcherLink:
         error = error_code(response.error_code)
         self._session.answered(error, response.session_id)
         if error is not ErrorCode.NONE:
-            # A session that the leader has forgotten is begun again at once.
+            # If the leader has dropped the session, start a new one at once.
             logger.debug("%s: %s", self._name, error.text)
             if self._failure_count:
                 await self._clock.sleep(self._terms.pauses.after(self._failure_count - 1))
@@ -183,10 +184,10 @@ class FetcherLink:
         return response
 
     async def failed(self, error: Exception, begun_ms: float) -> None:
-        """There was no answer to what was begun then: give the connection up, and pause.
+        """No answer came to the request that began then: close the connection, and pause.
 
-        The pause is from one attempt's start to the next: who has waited in vain for a connection
-        has paused already, and the cut may be healed."""
+        The pause counts from the start of the failed attempt: an attempt that waited long for a
+        connection has paused already, and the network may be back."""
         assert not self._is_asking
         self._session.lost()
         if self._connection is not None:
@@ -201,10 +202,11 @@ class FetcherLink:
         await self._clock.sleep(max(0.0, begun_ms + pause_ms - self._clock.now_ms()))
 
     def hurry(self) -> None:
-        """There is something to ask for that the request under way does not ask for.
+        """A partition is due that the request in flight does not contain.
 
-        The leader may keep that one for long. The first fetch of a new epoch cannot wait for it,
-        since nothing is committed before. Not so while records flow: the next request is near."""
+        The leader may hold that request for long. The first fetch of a new epoch must not wait for
+        it, because no record can be committed before. While records flow, the next request comes
+        soon anyway."""
         if not self._is_asking or not self._is_idle or self._timer is not None:
             return
         asked = self.request_count
@@ -219,7 +221,7 @@ class FetcherLink:
             self._connection.close("another partition is to be fetched")
 
     def close(self) -> None:
-        """Nothing is asked any more."""
+        """Close the link; no more requests follow."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

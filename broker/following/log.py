@@ -1,8 +1,8 @@
-"""The follower half of a partition: the log becomes what its leader has, and nothing else.
+"""The follower's log of a partition: makes it a copy of the leader's log.
 
-Every change asks first whether the leader that was answered is still the one followed, with no
-``await`` between the check and the change (hazards R-06, R-07). While a log is being truncated its
-partition serves no request: its producer and transaction states are being rebuilt.
+Before every change it checks that the leader that answered is still the one followed, with no
+``await`` between check and change (hazards R-06, R-07). While a log is being truncated its
+partition serves no requests, because its producer and transaction states are being rebuilt.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ logger = logging.getLogger("ottla.replication")
 
 
 class TruncatedRecords(NamedTuple):
-    """Records that have gone because the leader does not have them."""
+    """Records that were removed because the leader does not have them."""
 
     cut_count: int = 0
-    # Of those, the ones known to have been committed.
+    # Number of those records that were known to be committed.
     lost_count: int = 0
 
 
@@ -40,18 +40,18 @@ NO_CUT = TruncatedRecords()
 
 
 def may_change(partition: PartitionRuntime, leader_epoch: int) -> bool:
-    """Whether a leader of that epoch still has a say about this log."""
+    """Whether answers of a leader with that epoch may still change this log."""
     return partition.is_open and partition.replica.follows(leader_epoch)
 
 
 def append_fetched(
     partition: PartitionRuntime, runs: list[list[RecordBatch]], high_watermark: int, now_ms: float
 ) -> int:
-    """Write what was fetched, byte by byte as it is, and learn how far it is committed.
+    """Append the fetched bytes unchanged, and update the high watermark.
 
-    The caller has just asked ``may_change``. Returns the bytes written. Raises
-    KafkaError(KAFKA_STORAGE_ERROR); what was written before the failure counts all the same. A
-    disk that is low on space does not matter here: a follower that stops costs more (S-11)."""
+    The caller has just checked ``may_change``. Returns the bytes written. Raises
+    KafkaError(KAFKA_STORAGE_ERROR); bytes written before the failure stay valid. Low disk space
+    does not stop the append: a follower that stops costs more (S-11)."""
     replica, log = partition.replica, partition.log
     assert may_change(partition, replica.leader_epoch)
     history = replica.history
@@ -61,7 +61,7 @@ def append_fetched(
         for run in runs:
             log.append(run, now_ms)
             written_bytes += sum(batch.size_bytes for batch in run)
-            # Told before the next append, which may roll the log and save them (T-04).
+            # Update it before the next append, which may roll the log and save them (T-04).
             for batch in run:
                 if batch.producer_id == NO_PRODUCER_ID and batch.leader_epoch == epoch:
                     continue
@@ -73,7 +73,8 @@ def append_fetched(
         partition.traffic.copied_bytes += written_bytes
         moved = replica.on_replicated(log.log_end_offset, high_watermark, replica.leader_epoch)
         if moved or written_bytes:
-            # Consumers may wait here, too, for what only the leader can say (R-31).
+            # Consumers of this follower may also wait for the watermark, which only the leader
+            # knows (R-31).
             partition.wake_waiters()
     return written_bytes
 
@@ -81,7 +82,7 @@ def append_fetched(
 def fetched_runs(
     partition: PartitionRuntime, records: Buffer, leader_epoch: int
 ) -> list[list[RecordBatch]]:
-    """The batches of an answer that belong behind the log's end. Raises KafkaError."""
+    """Return the batches of an answer that continue the log. Raises KafkaError."""
     log = partition.log
     return runs_of(
         records, AppendLimits(log.log_end_offset, leader_epoch, log.settings.segment_bytes)
@@ -89,7 +90,7 @@ def fetched_runs(
 
 
 async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) -> TruncatedRecords:
-    """Drop what the leader does not have. Raises KafkaError, CorruptLogError."""
+    """Truncate records that the leader does not have. Raises KafkaError, CorruptLogError."""
     before, committed = partition.log.log_end_offset, partition.replica.high_watermark
 
     async def cut(may_begin: Callable[[], bool]) -> None:
@@ -99,7 +100,7 @@ async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) 
         return NO_CUT
     end = partition.log.log_end_offset
     assert end <= before, "nothing is appended while a log is cut"
-    # Routine: no producer had an acknowledgement for what the old leader wrote just before it died.
+    # Routine: no producer had an acknowledgement for the last records of the old leader.
     logger.debug(
         "%s-%d is truncated from offset %d to %d, where it diverges from its leader of epoch %d",
         *partition.partition,
@@ -123,7 +124,7 @@ async def cut_back(partition: PartitionRuntime, offset: int, leader_epoch: int) 
 async def start_over(
     partition: PartitionRuntime, offset: int, leader_epoch: int
 ) -> TruncatedRecords:
-    """Drop everything and go on, empty, at an offset. Raises KafkaError, CorruptLogError."""
+    """Delete all records and restart, empty, at an offset. Raises KafkaError, CorruptLogError."""
     start, end = partition.log.log_start_offset, partition.log.log_end_offset
 
     async def restart(may_begin: Callable[[], bool]) -> None:
@@ -131,7 +132,7 @@ async def start_over(
 
     if await _change(partition, leader_epoch, restart):
         assert partition.log.log_end_offset == offset, "it would part from its leader (R-27)"
-        # Of an empty log nothing has gone; of another one, what the leader has deleted as well.
+        # An empty log loses no records; another one also loses those that the leader has deleted.
         logger.log(
             logging.INFO if start < end else logging.DEBUG,
             "%s-%d continues at offset %d, where its leader's log starts, instead of %d",
@@ -139,7 +140,7 @@ async def start_over(
             offset,
             end,
         )
-    # The leader has forgotten them, too: nothing is lost by it.
+    # The leader has deleted them, too, so no record is lost.
     return NO_CUT
 
 
@@ -149,12 +150,12 @@ async def begin_within(
     told: LeaderAnswer,
     leader_epoch: int,
 ) -> TruncatedRecords:
-    """The leader's log starts in the middle of a batch, which comes whole: so does this one.
+    """The leader's log starts within a batch, which it sends whole: start this log there, too.
 
     Raises KafkaError, CorruptLogError."""
     log, batch = partition.log, runs[0][0]
     if log.log_start_offset < log.log_end_offset:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{batch} lies over the log's end")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{batch} contains the log's end")
     await start_over(partition, batch.base_offset, leader_epoch)
     if may_change(partition, leader_epoch):
         now_ms = log.home.clock.now_ms()
@@ -168,9 +169,9 @@ async def _change(
     leader_epoch: int,
     operation: Callable[[Callable[[], bool]], Coroutine[None, None, None]],
 ) -> bool:
-    """Carry out what takes its time; whether it was begun.
+    """Run a change that takes time; return whether it was started.
 
-    The next role waits until it is done (``OpenLog.settled``), and is not given meanwhile."""
+    The next role is applied only after the change is done (``OpenLog.settled``)."""
     begun = False
 
     def may_begin() -> bool:
@@ -188,7 +189,7 @@ async def _change(
         if begun:
             replica.on_cut(log.log_start_offset, log.log_end_offset)
             partition.wake_waiters()
-    # Not after a failure, which the log does not survive; nor if it was stopped meanwhile.
+    # Not after a failure, which makes the log unusable; nor if the partition was stopped meanwhile.
     if begun and replica.follows(leader_epoch):
         assert not partition.is_open, "it was served while its history was being rebuilt (T-07)"
         partition.is_open = True
@@ -196,7 +197,7 @@ async def _change(
 
 
 async def raise_log_start(partition: PartitionRuntime, offset: int, leader_epoch: int) -> None:
-    """Forget what the leader has forgotten. Raises KafkaError."""
+    """Delete the records that the leader has deleted. Raises KafkaError."""
     if may_change(partition, leader_epoch):
         await partition.log.delete_records_before(min(offset, partition.replica.high_watermark))
         partition.log_was_cut()

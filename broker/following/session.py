@@ -20,7 +20,7 @@ Asked = tuple["Followed", "FetchPosition"]
 
 
 class Delta(NamedTuple):
-    """What one request says. A full request (epoch 0) asks for everything in ``asked``."""
+    """Content of one request. A full request (epoch 0) lists all partitions in ``asked``."""
 
     session_id: int
     session_epoch: int
@@ -29,19 +29,19 @@ class Delta(NamedTuple):
 
     @property
     def continues(self) -> bool:
-        """Whether it says only what has changed."""
+        """Whether the request contains only changes."""
         return self.session_epoch != FIRST_EPOCH
 
     @property
     def says_nothing(self) -> bool:
-        """Whether it asks for the same as the last one."""
+        """Whether the request repeats the last one without changes."""
         return self.continues and not self.asked and not self.forgotten
 
 
 class FollowerFetchSession(FetcherSession[tuple["FetchPosition", "Uuid"]]):
     """Owned by one fetcher, for one connection to the leader.
 
-    It is told what has changed: thousands of partitions at rest are not compared."""
+    The fetcher passes it the changes, so it need not compare thousands of unchanged partitions."""
 
     __slots__ = ("_asked",)
 
@@ -51,7 +51,7 @@ class FollowerFetchSession(FetcherSession[tuple["FetchPosition", "Uuid"]]):
 
     @property
     def asks_for_any(self) -> bool:
-        """Whether the leader would be asked about anything."""
+        """Whether the session contains any partition."""
         return bool(self._asked)
 
     def first_request(self, asked: Sequence[Asked]) -> Delta:
@@ -62,7 +62,7 @@ class FollowerFetchSession(FetcherSession[tuple["FetchPosition", "Uuid"]]):
         return Delta(self._session_id, FIRST_EPOCH, asked)
 
     def next_request(self, asked: Sequence[Asked], gone: Iterable[TopicPartition] = ()) -> Delta:
-        """Return the request that asks for these as well, or anew, and not for those."""
+        """Return the request that adds or updates these partitions and removes those."""
         assert self.is_incremental, "a full request without the others asks for none of them"
         known, changed = self._asked, []
         forgotten: list[tuple[TopicPartition, Uuid]] = []
@@ -81,5 +81,5 @@ class FollowerFetchSession(FetcherSession[tuple["FetchPosition", "Uuid"]]):
         return Delta(self._session_id, self._epoch, changed, tuple(forgotten))
 
     def asked_for(self, partition: TopicPartition) -> Asked | None:
-        """What the request in flight says of a partition, itself or an earlier one."""
+        """Return the partition's entry in the request in flight or in an earlier one."""
         return self._asked.get(partition)

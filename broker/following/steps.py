@@ -1,13 +1,13 @@
-"""What a leader's answer about one partition means for the follower's log (KIP-101, 279, 595).
+"""Decides how a leader's answer changes the follower's log (KIP-101, 279, 595).
 
     the answer                              the follower
     is to a request of another epoch        drops it (R-06)
-    the logs part at (epoch, end)           cuts to where both have the same, and asks again (R-03);
-                                            nothing else of the answer counts (R-08)
-    records, perhaps none                   appends; then log start and high watermark
-    out of range, and the leader's log      starts over there (R-27)
-      starts behind the fetch offset
-    anything else                           waits a little and asks again
+    the logs diverge at (epoch, end)        truncates to the last common offset and fetches again
+                                            (R-03); it ignores the rest of the answer (R-08)
+    records, perhaps none                   appends; then updates log start and high watermark
+    out of range, and the leader's log      restarts its log there (R-27)
+      starts above the fetch offset
+    any other answer                        waits a little and fetches again
 
 The high watermark never causes a truncation (R-01). A follower whose log goes beyond the leader's
 end of an epoch learns where the two logs diverge; it never starts over because of that. Pure.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class FetchPosition(NamedTuple):
-    """What a request says about one partition, and what its answer is an answer to."""
+    """One partition's entry in a request; an answer is matched with it."""
 
     leader_epoch: int
     fetch_offset: int
@@ -36,7 +36,7 @@ class FetchPosition(NamedTuple):
 
 
 class LeaderAnswer(NamedTuple):
-    """What a leader says about one partition. Offsets are -1 where it says nothing."""
+    """A leader's answer about one partition. Offsets are -1 if the answer lacks them."""
 
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
@@ -46,18 +46,18 @@ class LeaderAnswer(NamedTuple):
 
 
 class LogAction(Enum):
-    """What to do with the log."""
+    """The change of the log."""
 
     DROP = auto()
     APPEND = auto()
     TRUNCATE = auto()
-    # Throw everything away and go on, empty, at the offset.
+    # Delete all records and restart, empty, at the offset.
     RESTART = auto()
     WAIT = auto()
 
 
 class FollowerStep(NamedTuple):
-    """``offset`` is where to cut or start over. ``error`` says why it waits."""
+    """``offset`` is where to truncate or restart. ``error`` is the reason of a wait."""
 
     action: LogAction
     offset: int = -1
@@ -69,7 +69,7 @@ DROP = FollowerStep(LogAction.DROP)
 
 
 def step_for(ask: FetchPosition, told: LeaderAnswer, replica: Replica) -> FollowerStep:
-    """Decide; changes nothing. The caller acts at once, with nothing in between (R-07)."""
+    """Decide without changing state. The caller acts at once, with no step in between (R-07)."""
     if not replica.follows(ask.leader_epoch) or replica.log_end_offset != ask.fetch_offset:
         return DROP
     if told.error is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -87,19 +87,19 @@ def _diverging(leader_end: EpochEnd, replica: Replica) -> FollowerStep:
     end = replica.log_end_offset
     cut = replica.history.epochs.truncation_for(leader_end, end)
     if cut.offset >= end:
-        # Asked again, it would say the same for ever.
+        # A repeated request would get the same answer for ever.
         return FollowerStep(LogAction.WAIT, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
     assert cut.offset >= 0
     return FollowerStep(LogAction.TRUNCATE, cut.offset)
 
 
 def _out_of_range(ask: FetchPosition, told: LeaderAnswer, replica: Replica) -> FollowerStep:
-    """Both logs may have lost their beginning; only that is a reason to start over."""
+    """Both logs may have lost their start; only then does the follower restart its log."""
     start = told.log_start_offset
-    # A log without records has none to lose, and no epoch by which the leader could judge it.
+    # An empty log has no records to lose, and no epoch that the leader could compare.
     is_empty = replica.log_start_offset == replica.log_end_offset
     if start > ask.fetch_offset or (is_empty and 0 <= start < ask.fetch_offset):
-        # The records that go are those that the leader has deleted, too (hazard R-27).
+        # Only records that the leader has deleted, too, are removed (hazard R-27).
         assert is_empty or start > replica.log_end_offset
         return FollowerStep(LogAction.RESTART, start)
     return FollowerStep(LogAction.WAIT, error=told.error)

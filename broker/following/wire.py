@@ -1,4 +1,4 @@
-"""Fetch requests of a follower, and what their answers say about each partition."""
+"""Encodes a follower's fetch requests and decodes the answers of its leader."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from ottla.broker.following.steps import FetchPosition
     from ottla.protocol.ids import Uuid
 
-# Before it a leader cannot say where two logs part (KIP-595).
+# In older versions a leader cannot tell where two logs diverge (KIP-595).
 FIRST_WITH_DIVERGENCE = 12
 FETCH = declare(ApiKey.FETCH, FetchRequest, FetchResponse, FIRST_WITH_DIVERGENCE, 17)
 FIRST_BY_ID = 13
 FIRST_WITH_REPLICA_STATE = 15
 
 
-# Where nothing has happened for a while a follower waits longer, up to so many times the setting.
+# On idle partitions a follower waits longer, up to this multiple of the setting.
 IDLE_WAITS_MAX = 8
 
 
 class FetchSettings(NamedTuple):
     """How a follower fetches: Kafka's ``replica.fetch.*`` settings.
 
-    ``idle_wait_max_ms``: how long it lets the leader wait for news at rest; it is answered at once
-    when there is some, whatever the time that it is ready to wait."""
+    ``idle_wait_max_ms``: how long the leader may hold a request when no records arrive; it answers
+    at once when some do."""
 
     max_bytes: int = 1024 * 1024
     response_max_bytes: int = 10 * 1024 * 1024
@@ -54,25 +54,25 @@ class FetchSettings(NamedTuple):
 
     @property
     def longest_wait_ms(self) -> int:
-        """For how long a leader may keep a request, milliseconds."""
+        """How long a leader may hold a request, in milliseconds."""
         return self.wait_ms(IDLE_WAITS_MAX)
 
     def wait_ms(self, idle_count: int) -> int:
-        """How long to wait after so many answers in a row that said nothing: ever longer."""
+        """Return the wait after that many consecutive empty answers; it grows with their number."""
         assert idle_count >= 0
         longer_ms = self.wait_max_ms * min(IDLE_WAITS_MAX, 1 << min(idle_count, 10))
         return max(self.wait_max_ms, min(longer_ms, self.idle_wait_max_ms))
 
 
 class FollowerIdentity(NamedTuple):
-    """Who fetches."""
+    """The fetching broker."""
 
     node_id: int
     broker_epoch: int
 
 
 def version_for(offered: int, asked: Iterable[tuple[Followed, FetchPosition]]) -> int:
-    """The newest version in which all these partitions can be named."""
+    """Return the newest version that can name all these partitions."""
     assert offered >= FIRST_WITH_DIVERGENCE, "its leader could not say where two logs part"
     if offered >= FIRST_BY_ID and any(one.topic_id == ZERO_UUID for one, _ in asked):
         return FIRST_BY_ID - 1
@@ -82,7 +82,7 @@ def version_for(offered: int, asked: Iterable[tuple[Followed, FetchPosition]]) -
 def build_request(
     delta: Delta, sender: FollowerIdentity, manner: FetchSettings, version: int
 ) -> FetchRequest:
-    """One request; partitions of a topic that follow one another share its entry."""
+    """Build one request; adjacent partitions of a topic share its entry."""
     request = FetchRequest(
         max_wait_ms=manner.wait_max_ms,
         min_bytes=manner.min_bytes,
@@ -134,7 +134,7 @@ def _forgotten(forgotten: Iterable[tuple[TopicPartition, Uuid]]) -> Iterator[For
 def parts_of(
     response: FetchResponse, names: Mapping[Uuid, str]
 ) -> Iterator[tuple[TopicPartition, PartitionData]]:
-    """Each partition's part of the answer; topics that were not requested are left out."""
+    """Return each partition's part of the answer; topics that were not requested are skipped."""
     for topic in response.responses:
         name = topic.topic or names.get(topic.topic_id)
         if name is not None:
@@ -143,7 +143,7 @@ def parts_of(
 
 
 def told_by(part: PartitionData) -> LeaderAnswer:
-    """What the machine is to know of one partition's part."""
+    """Return the answer about one partition in the state machine's form."""
     end = part.diverging_epoch
     diverging = None
     if part.error_code == ErrorCode.NONE and (end.epoch >= 0 or end.end_offset >= 0):

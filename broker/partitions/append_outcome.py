@@ -25,7 +25,8 @@ _REFUSE = AppendAction.REFUSE
 
 @dataclass(slots=True)
 class AppendOutcome:
-    """It counts once the high watermark has reached ``next_offset`` in ``leader_epoch``."""
+    """The append is replicated when the high watermark reaches ``next_offset`` in
+    ``leader_epoch``."""
 
     error_code: ErrorCode = ErrorCode.NONE
     base_offset: int = NOTHING
@@ -37,12 +38,12 @@ class AppendOutcome:
 
 
 def refused(log: PartitionLog, error: ErrorCode, message: str | None = None) -> AppendOutcome:
-    """Nothing was written."""
+    """The outcome of a refused batch: no record was written."""
     return AppendOutcome(error, log_start_offset=log.log_start_offset, error_message=message)
 
 
 def repeated(log: PartitionLog, verdict: AppendVerdict, leader_epoch: int) -> AppendOutcome:
-    """A duplicate: the offset and time of the original."""
+    """The outcome of a duplicate: the original's offset and time."""
     return AppendOutcome(
         base_offset=verdict.base_offset,
         next_offset=verdict.last_offset + 1,
@@ -53,7 +54,7 @@ def repeated(log: PartitionLog, verdict: AppendVerdict, leader_epoch: int) -> Ap
 
 
 def appended(log: PartitionLog, batch: RecordBatch, append_time_ms: int = NOTHING) -> AppendOutcome:
-    """The batch is the log's last one, appended in this very step."""
+    """The outcome of the log's last batch, which was appended in this step."""
     return AppendOutcome(
         _NONE,
         batch.base_offset,
@@ -67,7 +68,7 @@ def appended(log: PartitionLog, batch: RecordBatch, append_time_ms: int = NOTHIN
 def judge_producer(
     replica: Replica, log: PartitionLog, refusals: Refusals, batch: RecordBatch
 ) -> AppendOutcome | None:
-    """Why a batch with a producer id is not appended to a leader's log; None if it may be."""
+    """Return why a leader must not append a batch with a producer id; None if it may."""
     leading = replica.leading
     assert leading is not None
     verdict = judge_batch(replica.history.producers, leading.verifications, batch)
@@ -79,6 +80,6 @@ def judge_producer(
             error = refusals.error_behind(batch) or error
         return refused(log, error)
     if batch.is_transactional:
-        # The transaction of a producer with a pending verification is in the log now.
+        # The log now contains the transaction of a producer with a pending verification.
         leading.verifications.drop(batch.producer_id)
     return None

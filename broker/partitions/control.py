@@ -1,7 +1,7 @@
 """Applies the controller's requests to this broker.
 
-The entry point for requests from the network and from a controller in this process. They are fenced
-by broker epoch here (C-09), and by controller epoch where they are carried out.
+The entry point for requests from the network and from a controller in this process. It fences them
+by broker epoch (C-09); the code that applies them fences by controller epoch.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ class PartitionControl(Protocol):
     async def apply_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse: ...
 
     async def drop_moved(self, image: MetadataImage) -> None:
-        """Delete replicas that the image, which is complete, gives to other brokers."""
+        """Delete replicas that the complete image assigns to other brokers."""
 
 
 class ControlChannel(Protocol):
-    """How the controller reaches a broker, itself included.
+    """How the controller reaches brokers, including its own.
 
-    ``on_lost`` is set by the user, and called with the id of a broker whose connection broke."""
+    The user sets ``on_lost``; it is called with the id of a broker whose connection broke."""
 
     on_lost: Callable[[int], object]
 
     async def send(self, node_id: int, request: ControlRequest) -> ControlResponse:
-        """The broker's answer. Raises OSError, KafkaError or ClientError when there is none:
-        send it again."""
+        """Return the broker's answer. Raises OSError, KafkaError or ClientError without one: send
+        again."""
 
     async def reach(self, node_id: int) -> None:
         """Connect to the broker. Raises as above."""
 
 
 class ControllerClaim(NamedTuple):
-    """Who sends a request of the controller, by its own words."""
+    """The sender of a controller request, as the request names it."""
 
     node_id: int
     epoch: int
@@ -84,24 +84,24 @@ class ControlReceiver:
         # One at a time, in the order sent (C-11): a role change may wait for the disk.
         self._lock = asyncio.Lock()
         self.broker_epoch = -1
-        # Whatever is meant for this registration or an earlier one comes too late.
+        # Requests for this or an earlier registration are too late.
         self._ended_epoch = -1
         self._is_over = False
-        # The controller that the metadata store has confirmed last.
+        # The controller that the metadata store last confirmed.
         self._confirmed: ControllerClaim | None = None
 
     async def confirm(self, claim: ControllerClaim, session: Callable[[], MetadataSession]) -> bool:
-        """Whether the sender of a request is the controller, by the metadata store.
+        """Check in the metadata store that the sender of a request is the controller.
 
-        The store is asked once for each controller epoch. An earlier epoch than the confirmed one
-        is left to the fence behind. Raises KafkaError if the store cannot be asked: the controller
-        must send the request again."""
+        It reads the store once per controller epoch. Requests of an epoch before the confirmed one
+        are fenced later. Raises KafkaError if the store cannot be read: the controller must
+        resend."""
         known = self._confirmed
         if known is not None and (claim == known or claim.epoch < known.epoch):
             return True
         try:
             store = session()
-            # The server of the store that this broker is connected to may lag behind.
+            # The store server that this broker is connected to may lag behind.
             await store.sync()
             number = paths.parse_number((await store.get(paths.CONTROLLER_EPOCH)).data)
             holder = paths.parse_controller((await store.get(paths.CONTROLLER)).data)
@@ -116,24 +116,24 @@ class ControlReceiver:
         return True
 
     def on_session(self) -> None:
-        """A new session with the store has begun: the registration in the last one is over.
+        """A new store session has begun: the registration of the last one is void.
 
-        What was said to it may have been taken back since, and must not pass for a role that was
+        The controller may have withdrawn earlier orders since, so they must not count as roles
         given in the new session (R-19, C-09)."""
         self._ended_epoch = self.broker_epoch
 
     async def apply(self, request: ControlRequest) -> ControlResponse:
-        """Carry out one request of the controller. Raises KafkaError: it must be sent again.
+        """Apply one request of the controller. Raises KafkaError: the controller must resend it.
 
-        It runs to its end even if the caller is cancelled, as a controller that resigns is: a
-        half-done request would meet the next controller's request for the same files (P-04)."""
+        It completes even if the caller is cancelled, as a resigning controller is: a half-applied
+        request would conflict with the next controller's request for the same files (P-04)."""
         answer: asyncio.Future[ControlResponse] = asyncio.get_running_loop().create_future()
         self._tasks.spawn("request of the controller", self._answer(request, answer))
         return await answer
 
     async def finish(self) -> None:
-        """Carry out no more, and return when nothing is under way: the broker stops, and what is
-        given to it from here on would be served by logs that are being closed."""
+        """Refuse further requests and wait for those in progress: the broker stops, and later roles
+        would be served from logs that are being closed."""
         self._is_over = True
         async with self._lock:
             pass
@@ -150,7 +150,7 @@ class ControlReceiver:
             if not answer.done():
                 answer.set_result(given)
         finally:
-            # Cancelled by the broker's stop, or failed by a bug.
+            # Cancelled by the broker's stop, or failed because of a bug.
             answer.cancel()
 
     async def _carry_out(self, request: ControlRequest) -> ControlResponse:
@@ -187,8 +187,8 @@ class ControlReceiver:
     async def _learn_settings(
         self, topics: Sequence[LeaderAndIsrTopicState | UpdateMetadataTopicState]
     ) -> None:
-        """Read the settings of topics that are new here: nothing else announces those, and a log
-        must not be opened without them."""
+        """Read the settings of topics that are new to this broker: no announcement names them, and
+        a log must not be opened without its settings."""
         names = self._metadata.image.names
         await self._configs.refresh_topics(
             topic.topic_name
@@ -197,6 +197,6 @@ class ControlReceiver:
         )
 
     def _is_stale(self, broker_epoch: int) -> bool:
-        """Meant for an earlier life of this broker. A later epoch than its own is one it has not
-        learnt yet, and is fine."""
+        """Whether the request was meant for an earlier incarnation. A newer epoch than this
+        broker's is valid: the broker has not learned it yet."""
         return -1 < broker_epoch < max(self.broker_epoch, self._ended_epoch + 1)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HostedPartitions(dict[tuple[str, int], "PartitionRuntime"]):
-    """The partitions of this broker, which also finds those of a topic without a look at others."""
+    """The partitions of this broker, with an index by topic."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class HostedPartitions(dict[tuple[str, int], "PartitionRuntime"]):
             del self._by_topic[item[0]]
 
     def of_topic(self, topic: str) -> list[PartitionRuntime]:
-        """A topic's partitions here."""
+        """Return the partitions of a topic on this broker."""
         return list(self._by_topic.get(topic, {}).values())
 
 
@@ -55,7 +55,7 @@ class DuePartitions:
         one.replica.history.producers.transactions.on_begin = lambda: noted.update({one: None})
 
     def to_flush(self, logs: LogDirectories) -> Iterator[PartitionRuntime]:
-        """The partitions that may have something to flush; logs add themselves again."""
+        """Return the partitions that may need a flush; logs add themselves again."""
         for directory in logs.online:
             noted = directory.home.to_flush
             for log in list(noted):

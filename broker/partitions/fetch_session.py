@@ -1,4 +1,4 @@
-"""Connects one fetch request with its session: the partitions requested and the response.
+"""Connects one fetch request with its session: requested partitions and response.
 
 The rules are in ``replica/fetch_sessions.py``; this applies them to the protocol's messages.
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.fetch import FetchRequest
     from ottla.protocol.ports import Random
 
-# A consumer of fewer partitions gets no session: its full requests cost less than what the
-# session's bookkeeping takes, and those for one partition have a shorter way of their own.
+# A consumer of fewer partitions gets no session: its full requests cost less than the session's
+# bookkeeping, and requests for one partition have a faster path.
 CONSUMER_SESSION_MIN = 16
 _SESSION_IDS = (1 << 31) - 1
 
@@ -41,7 +41,7 @@ Resolve = Callable[[str | Uuid], tuple[str, Uuid, ErrorCode]]
 class SessionPart:
     """One request with its partitions, from this request or earlier ones of the session.
 
-    Those of a follower that rest in the session are left out: they have nothing to say."""
+    A follower's partitions at rest in the session are omitted: they have no changes."""
 
     sessions: Sessions
     random: Random
@@ -68,7 +68,7 @@ class SessionPart:
         return begun.session_id, reads
 
     def _begin(self) -> Session | None:
-        """A session for a client that requests one and benefits from it, if there is a slot."""
+        """Start a session if the client requests one and benefits from it, and a slot is free."""
         ask, wanted = self.ask, self.wanted
         gains = ask.is_follower or len(wanted) >= CONSUMER_SESSION_MIN
         if not ask.wants_session or not gains:
@@ -80,7 +80,7 @@ class SessionPart:
         return session
 
     def _news(self, session: Session, reads: list[PartitionRead]) -> list[PartitionRead]:
-        """What is to be said of a session's partitions; it is taken for told then."""
+        """Return the session's partitions with changes, and record them as sent."""
         return [
             read
             for read in reads
@@ -100,23 +100,23 @@ class SessionPart:
 
 
 def _has_missed_log_start(read: PartitionRead) -> bool:
-    """Whether a follower was told of the log start, and still has a lower one: what was said may
-    have come while nothing could be done with its log, so it is said again."""
+    """Whether the follower still reports a lower log start than it was sent: its log may have been
+    busy when the value arrived, so the leader sends it again."""
     return 0 <= read.wanted.log_start_offset < read.log_start_offset
 
 
 def enter_session(
     sessions: Sessions, random: Random, ask: SessionAsk, now_ms: float
 ) -> SessionPart:
-    """Find the request's session, if it is of one. ``take_in`` comes next."""
+    """Find the request's session, if it has one. ``take_in`` is called next."""
     error, session = sessions.enter(ask, now_ms)
     return SessionPart(sessions, random, ask, now_ms, [], session, error)
 
 
 def take_in(part: SessionPart, request: FetchRequest, resolve: Resolve, version: object) -> None:
-    """Fill in everything that the request asks for.
+    """Fill in all partitions that the request asks for.
 
-    What ``resolve`` says is remembered in a session for as long as ``version`` is the same."""
+    Results of ``resolve`` are cached in a session until ``version`` changes."""
     by_id = part.ask.uses_topic_ids
     for topic in request.topics:
         name, topic_id, error = resolve(topic.topic_id if by_id else topic.topic)
@@ -126,7 +126,7 @@ def take_in(part: SessionPart, request: FetchRequest, resolve: Resolve, version:
                 asked.partition,
                 asked.fetch_offset,
                 asked.partition_max_bytes,
-                # Any negative epoch is none.
+                # Every negative epoch means none.
                 max(-1, asked.current_leader_epoch),
                 max(-1, asked.last_fetched_epoch),
                 error,

@@ -1,13 +1,14 @@
 """Handles followers' fetches on the leader, and wakes their long polls.
 
-A follower that has everything waits at the leader for more; so would the high watermark that its
-own fetch has just moved, and with it every consumer that reads from a follower (hazard R-31,
-KIP-392). It is told after a moment rather than at once: where records flow, the next of them bring
-the watermark along, and an answer of its own would double the number of requests.
+A follower that has all records waits at the leader for more. The high watermark that its own fetch
+has just moved must not wait as long, because consumers that read from followers depend on it
+(hazard R-31, KIP-392). The leader sends it after a moment rather than at once: while records flow,
+the next response carries the watermark along, and a separate response would double the number of
+requests.
 
-A follower asks for thousands of partitions at a time, of which a few have something new. The
-others rest in its session: a request, a wake-up and an answer cost nothing for them. A partition
-ends its rest itself when anything happens there that the follower may have to be told. HOT.
+A follower requests thousands of partitions at a time, of which a few have changes. The others rest
+in its session and cost no work per request, wake-up or response. A partition ends its rest itself
+when a change may concern the follower. HOT.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
 
     Find = Callable[[PartitionFetch], PartitionRuntime | None]
 
-# How long a moved watermark may wait for records to be sent with.
+# How long a moved watermark waits for records to be sent with.
 NEWS_AFTER_MS = 10.0
 
 
 class QuietPartition:
-    """A partition of which the follower has everything. It rests in the session that asks for it,
-    one session for each follower."""
+    """A partition of which the follower has all records. It rests in the session that requests it,
+    one session per follower."""
 
     __slots__ = ("follower", "key", "leading", "memory", "partition", "topic_id", "wanted")
 
@@ -58,11 +59,11 @@ class QuietPartition:
         self.leading = leading
         self.follower = follower
         self.wanted = wanted
-        # Of the log, when it was found to be the one that is meant.
+        # The topic id of the log, when it was found to match the request.
         self.topic_id = partition.log.topic_id
 
     def lasts(self, broker_epoch: int) -> bool:
-        """Whether the same was asked for before and answered, and nothing has changed since."""
+        """Whether the same request was answered before and the partition has not changed since."""
         partition, leading, follower = self.partition, self.leading, self.follower
         replica = partition.replica
         return (
@@ -81,37 +82,36 @@ class QuietPartition:
 
     @property
     def is_late(self) -> bool:
-        """Whether the follower's watermark is old, though not old enough for an answer."""
+        """Whether the follower's watermark is old, but not old enough for a response."""
         return self.follower.told_watermark < self.partition.replica.high_watermark
 
     def end(self) -> None:
-        """Something has happened to the partition: a waiting request looks at it again, and the
-        next one does."""
+        """The partition has changed: a waiting request and the next one check it again."""
         self.memory.end(self)
 
     def on_watermark(self) -> None:
-        """The watermark has moved: that alone does not end the rest."""
+        """The watermark has moved, which alone does not end the rest."""
         self.memory.late[self.key] = self
 
 
 class QuietPartitions:
-    """What a follower's session asks for: partitions at rest, and those that have to be looked at.
+    """The partitions of a follower's session: those at rest, and those to be checked.
 
-    Owned by the session, which tells of each change of what is asked for."""
+    Owned by the session, which reports each change of the requested partitions."""
 
     def __init__(self, session: Session, waiting: Purgatory) -> None:
         self._by_id = session.ask.uses_topic_ids
         self._waiting = waiting
-        # When the session was continued: for all at rest, a fetch at their log end.
+        # When the session was continued: counts as a fetch at the log end for all at rest.
         self.asked_ms = 0.0
         self.quiet: dict[PartitionKey, QuietPartition] = {}
         self.restless: dict[PartitionKey, None] = {key: None for key, _ in session.items()}
-        # Ended since the last look.
+        # Partitions whose rest ended since the last check.
         self.ended: list[QuietPartition] = []
-        # The watermark has moved since the follower was told.
+        # Partitions whose watermark has moved since the follower received it.
         self.late: dict[PartitionKey, QuietPartition] = {}
         self._broker_epoch: int | None = None
-        # The request that is under way, and what it waits for.
+        # The request in progress, and the keys that it waits for.
         self.poll: FollowerPoll | None = None
         self.key = WaitKey("a fetch session's partitions at rest")
 
@@ -120,20 +120,20 @@ class QuietPartitions:
         return wanted.topic_id if self._by_id else wanted.topic, wanted.partition
 
     def on_request(self, plan: FetchPlan, poll: FollowerPoll, now_ms: float) -> None:
-        """The session is continued."""
+        """A request continues the session."""
         if plan.broker_epoch != self._broker_epoch:
-            # Another life of the follower: it may have lost what the last one had (R-22).
+            # Another incarnation of the follower: it may have lost records of the last one (R-22).
             self._broker_epoch = plan.broker_epoch
             for one in list(self.quiet.values()):
                 self.end(one)
                 plan.wanted.append(one.wanted)
-        # What ended its rest is restless, and so in the plan.
+        # Partitions whose rest has ended are restless, and so in the plan.
         self.ended.clear()
         self.asked_ms = now_ms
         self.poll = poll
 
     def begin(self, one: QuietPartition) -> None:
-        """From now on it rests."""
+        """Start the rest of a partition."""
         node_id = one.follower.node_id
         known = one.partition.quiet.get(node_id)
         if known is not None:
@@ -145,14 +145,14 @@ class QuietPartitions:
         self.restless.pop(one.key, None)
 
     def end(self, one: QuietPartition) -> None:
-        """Look at it again; the follower's waiting request does so soon."""
+        """Check the partition again; the follower's waiting request does so soon."""
         self._lose(one)
         self.restless[one.key] = None
         self.ended.append(one)
         self._waiting.release(self.key)
 
     def take_late(self) -> list[QuietPartition]:
-        """Those whose watermark is to be told with an answer; they are restless from now on."""
+        """Return the partitions whose watermark must be sent; they end their rest."""
         late = [one for one in self.late.values() if self.quiet.get(one.key) is one and one.is_late]
         self.late.clear()
         for one in late:
@@ -168,14 +168,14 @@ class QuietPartitions:
     # ---- the session's side ----
 
     def join(self, key: PartitionKey) -> None:
-        """The request says something new of a partition."""
+        """The request adds or updates a partition."""
         one = self.quiet.get(key)
         if one is not None:
             self._lose(one)
         self.restless.setdefault(key)
 
     def leave(self, key: PartitionKey) -> None:
-        """The request forgets a partition."""
+        """The request removes a partition."""
         one = self.quiet.get(key)
         if one is not None:
             self._lose(one)
@@ -188,7 +188,7 @@ class QuietPartitions:
 
 
 class FollowerReads:
-    """Owned by the reads of one broker. ``proofs`` is told what fetches say of followers."""
+    """Owned by the reads of one broker. ``proofs`` records what fetches prove about followers."""
 
     def __init__(self, waiting: Purgatory, clock: Clock, proofs: LeadershipProofs) -> None:
         self._waiting = waiting
@@ -197,11 +197,11 @@ class FollowerReads:
         self._moved: dict[PartitionRuntime, None] = {}
 
     def begin(self, plan: FetchPlan, find: Find, connection: object) -> FollowerPoll:
-        """Take note of what a request says of the follower, before anything is read: what it asks
-        for is what it has, if it may be believed (hazards R-09, R-10).
+        """Record what a request says about the follower, before any read: the offset that it
+        requests is the end of its log, if the request is valid (hazards R-09, R-10).
 
-        Once for each request, however often it is read for. ``plan.wanted`` keeps what there may
-        be something to say about; what is refused is noted there."""
+        Called once per request, however often the request reads. Afterwards ``plan.wanted``
+        contains the partitions that may have changes; refusals are recorded there."""
         proofs = self._proofs
         memory: QuietPartitions | None = plan.quietness
         poll = FollowerPoll(plan, find, partial(proofs.on_answer, connection), self)
@@ -243,10 +243,11 @@ class FollowerReads:
         return poll
 
     def rest(self, quiet: QuietPartition) -> None:
-        """Nothing is to be said of it until something happens there."""
+        """Let the partition rest until it changes."""
         quiet.memory.begin(quiet)
         if quiet.is_late:
-            # Also when the ISR has shrunk: at rest it would wait for seconds to hear of it.
+            # Also when the ISR has shrunk: at rest the follower would learn of it only after
+            # seconds.
             self.has_moved(quiet.partition)
 
     def _prove(
@@ -256,13 +257,14 @@ class FollowerReads:
         wanted: PartitionFetch,
         question: int,
     ) -> None:
-        """The follower followed when that question had come, if it says in which epoch."""
+        """Record that the follower followed this leader when the question came, if it names its
+        epoch."""
         if wanted.current_leader_epoch == partition.leader_epoch:
             follower.proven_question = question
             self._waiting.release(partition.proof_key)
 
     def has_moved(self, partition: PartitionRuntime) -> None:
-        """The high watermark has moved: parked fetches of followers are answered after a moment."""
+        """The high watermark has moved: answer parked fetches of followers after a moment."""
         if not self._moved:
             self.clock.call_at(self.clock.now_ms() + NEWS_AFTER_MS, self._tell)
         self._moved[partition] = None
@@ -270,7 +272,7 @@ class FollowerReads:
             one.on_watermark()
 
     def _tell(self) -> None:
-        """Have those who still wait, and were not told meanwhile, answered."""
+        """Answer the requests that still wait and have not sent the watermark meanwhile."""
         moved, self._moved = self._moved, {}
         for partition in moved:
             leading = partition.replica.leading
@@ -279,13 +281,13 @@ class FollowerReads:
                 partition.wake_followers()
 
     def wait_also(self, operation: DelayedOperation, poll: FollowerPoll) -> None:
-        """What has ended its rest while the request waits can wake it again."""
+        """Wake the waiting request also for partitions that end their rest."""
         woken, poll.woken = poll.woken, []
         self._waiting.watch_also(operation, [one.append_key for one in woken])
 
 
 class FollowerPoll:
-    """One request of a follower, until it is answered."""
+    """One request of a follower, until its response."""
 
     def __init__(
         self, plan: FetchPlan, find: Find, on_answer: Callable[[], object], reads: FollowerReads
@@ -294,29 +296,29 @@ class FollowerPoll:
         self._find = find
         self._on_answer = on_answer
         self._reads = reads
-        # Partitions that did not rest any more at the last look.
+        # Partitions that were not at rest at the last check.
         self.woken: list[PartitionRuntime] = []
 
     @property
     def _memory(self) -> QuietPartitions | None:
-        """What the session remembers, unless a later request continues it by now."""
+        """Return the session's memory, unless a later request has continued the session."""
         memory: QuietPartitions | None = self._plan.quietness
         return memory if memory is not None and memory.poll is self else None
 
     @property
     def quiet_count(self) -> int:
-        """Partitions that are asked for and have nothing to say."""
+        """Number of requested partitions without changes."""
         memory = self._memory
         return 0 if memory is None else len(memory.quiet)
 
     @property
     def keys(self) -> tuple[WaitKey, ...]:
-        """What the request waits for, besides what it reads."""
+        """Keys that the request waits for, besides those of the partitions that it reads."""
         memory = self._memory
         return () if memory is None else (memory.key,)
 
     def wake(self) -> None:
-        """What has something to say by now is read again."""
+        """Read the partitions again that have changes now."""
         memory = self._memory
         if memory is None or not memory.ended:
             return
@@ -327,13 +329,13 @@ class FollowerPoll:
                 self._reads.rest(one)
                 continue
             if one.partition.replica.leading is one.leading:
-                # It has waited here, with everything there was, until this moment.
+                # Until this moment the follower has waited here with all records.
                 one.follower.had_all_until(now_ms)
             self._plan.wanted.append(one.wanted)
             self.woken.append(one.partition)
 
     def owes_news(self) -> bool:
-        """Whether the follower must be answered because its watermark is old."""
+        """Whether the leader must answer because the follower's watermark is old."""
         for wanted in self._plan.wanted:
             partition = self._find(wanted)
             if partition is not None:
@@ -343,7 +345,8 @@ class FollowerPoll:
         return False
 
     def complete(self) -> bool:
-        """An answer is made: it tells all watermarks. True if more must be read for that."""
+        """Complete a response with all watermarks. True if more partitions must be read for
+        that."""
         self._on_answer()
         memory = self._memory
         late = [] if memory is None else memory.take_late()
@@ -363,7 +366,7 @@ class FollowerPoll:
 def _quiet(
     memory: QuietPartitions, partition: PartitionRuntime, plan: FetchPlan, wanted: PartitionFetch
 ) -> QuietPartition | None:
-    """The partition at rest, if it is."""
+    """Return the partition's entry if it is at rest."""
     leading = partition.replica.leading
     follower = None if leading is None else leading.followers.get(plan.replica_id)
     if leading is None or follower is None or follower.asked is not wanted:

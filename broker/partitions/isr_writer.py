@@ -1,17 +1,17 @@
-"""Writes changes of in-sync sets into the store, for all partitions led here, and announces them.
+"""Writes ISR changes of all partitions led here into the store, and announces them.
 
-    what the store says                     what the leader does
-    done                                    the new set counts, the controller is told
-    not done, state as it was               (an added broker was restarted) the old set counts
-    state is what was to be written         the answer was lost: the new set counts (R-15)
-    state is another one of this epoch      (the controller wrote) that set counts
-    another leader or leader epoch          it leads no longer, and waits for the controller (R-16)
-    another topic of that name              the same: its state may well have the same version
-    nothing, or the connection is gone      unknown: it stays pending and is tried again (R-13)
+    the store's answer                      the leader
+    applied                                 uses the new set and informs the controller
+    refused, state unchanged                (an added broker has restarted) keeps the old set
+    refused, state equals the new one       (the answer was lost) uses the new set (R-15)
+    refused, other state of this epoch      (the controller wrote it) uses that set
+    another leader or leader epoch          resigns, and waits for the controller (R-16)
+    another topic of that name              the same: its state may have the same version
+    no answer, or the connection is lost    unknown: keeps it pending and tries again (R-13)
 
-Trying again is safe: the write names the version it replaces, so it is done once at most, and the
-first of the two that is refused is told by the state. One task for each change, so that a slow
-store holds up no partition for another.
+A retry is safe: the write names the version that it replaces, so it is applied at most once, and
+after a refusal the state shows whether an earlier attempt was applied. Each change has its own
+task, so that a slow store does not make one partition wait for another.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ logger = logging.getLogger("ottla.isr")
 # Changes within this time are announced together.
 ANNOUNCE_AFTER_MS = 50.0
 RETRY_MS = 200.0
-# A znode of the store holds a megabyte at most.
+# A znode of the store holds at most a megabyte.
 ANNOUNCED_AT_ONCE = 2_000
 TOPICS_KNOWN_MAX = 1_000
 
@@ -73,12 +73,12 @@ class _Attempt(NamedTuple):
     change: IsrChange
 
     def is_over(self) -> bool:
-        """Whether the leadership it belongs to has ended."""
+        """Whether the leadership of the change has ended."""
         return self.partition.replica.leading is not self.leading
 
 
 class IsrWriter:
-    """Owned by the server, and a follower of the lifecycle: it writes in its sessions only."""
+    """Owned by the server. It follows the broker's lifecycle, and writes only in its sessions."""
 
     def __init__(
         self,
@@ -105,13 +105,13 @@ class IsrWriter:
     # ---- the session ----
 
     async def begin(self, session: MetadataSession) -> None:
-        """The broker is registered in this session, or connected in it again."""
+        """The broker has registered in this session, or has connected in it again."""
         self._session = session
         self._has_session.set()
         self.check()
 
     async def end(self) -> None:
-        """Nothing is written while the session is in doubt."""
+        """Stop writing while the session is in doubt."""
         self._session = None
         self._has_session.clear()
 
@@ -121,7 +121,7 @@ class IsrWriter:
             session = self._session
             if session is not None and session.state is SessionState.CONNECTED:
                 return session
-            # The lifecycle has not heard of it yet.
+            # The broker's lifecycle has not learned of it yet.
             await self._clock.sleep(RETRY_MS)
 
     # ---- finding changes ----
@@ -133,10 +133,10 @@ class IsrWriter:
             self.check()
 
     def check(self) -> None:
-        """Look at every partition that is led here.
+        """Check every partition that is led here.
 
-        At rest a glance is all that it costs: nothing is called for one whose followers, as many
-        as are in sync, all have what the leader has."""
+        At rest that is cheap: no method is called for a partition whose in-sync followers all have
+        the leader's log end."""
         for partition in self._partitions:
             replica = partition.replica
             leading = replica.leading
@@ -154,7 +154,7 @@ class IsrWriter:
             self.look_at(partition)
 
     def look_at(self, partition: PartitionRuntime, asking: int | None = None) -> None:
-        """Begin the change of the ISR that is due there, if one is. Never waits.
+        """Start the ISR change that is due for the partition, if any. Never waits.
 
         ``asking``: the follower whose fetch is being handled, the only one that may join."""
         replica = partition.replica
@@ -162,7 +162,7 @@ class IsrWriter:
         if self._session is None or leading is None or not partition.is_open:
             return
         now_ms = self._clock.now_ms()
-        # Followers outside the ISR are waited for no longer than they keep up.
+        # Followers outside the ISR are waited for only while they keep up.
         if replica.maybe_raise_watermark(now_ms):
             partition.wake_waiters()
         change = leading.propose(
@@ -178,8 +178,8 @@ class IsrWriter:
             self._tasks.spawn(f"isr of {partition.partition}", self._carry_out(attempt))
 
     def _invite(self, partition: PartitionRuntime, leading: Leading) -> None:
-        """Answer the waiting fetches of followers that could join: they join by their next one,
-        which at rest would come after seconds."""
+        """Answer the waiting fetches of followers that could join: they join with their next fetch,
+        which would otherwise come seconds later."""
         high_watermark = partition.replica.high_watermark
         able = [node for node in leading.followers if leading.may_join(node, high_watermark)]
         for node in able:
@@ -188,8 +188,8 @@ class IsrWriter:
             partition.wake_waiters()
 
     def _may_add(self, leading: Leading, asking: int | None) -> bool:
-        """Whether its broker is registered and says its broker epoch, which the store checks: the
-        image does not know which incarnation lives."""
+        """Whether the follower's broker is registered and sends its broker epoch, which the store
+        checks: the image does not say which incarnation is alive."""
         follower = None if asking is None else leading.followers.get(asking)
         return (
             follower is not None
@@ -215,7 +215,7 @@ class IsrWriter:
                 await self._clock.sleep(RETRY_MS)
 
     async def _try(self, session: MetadataSession, attempt: _Attempt) -> bool:
-        """Whether the outcome is known now. Raises StoreError: it is not."""
+        """Write once; return whether the outcome is known. Raises StoreError if it is not."""
         partition, leading, change = attempt
         state_path = paths.state(*partition.partition)
         payload = paths.StatePayload(
@@ -235,7 +235,7 @@ class IsrWriter:
             results = await session.multi([topic, *checks, write])
         except GroupFailed as failed:
             if failed.index == 0:
-                # Deleted, or its replicas are being moved: look again.
+                # The topic was deleted, or its replicas are being moved: read again.
                 return False
             try:
                 stored = await session.get(state_path)
@@ -281,7 +281,7 @@ class IsrWriter:
         return True
 
     def _give_up(self, attempt: _Attempt, reason: str) -> None:
-        """What is led here is not what the store knows."""
+        """Resign: the leadership here does not match the store."""
         if not attempt.is_over():
             partition = attempt.partition
             logger.warning("%s-%d: %s; waiting for the controller", *partition.partition, reason)
@@ -317,7 +317,7 @@ class IsrWriter:
             self._tasks.spawn("isr announcements", self._announce_all())
 
     async def _announce_all(self) -> None:
-        """Announce the changed states to the controller; repeating that is harmless."""
+        """Announce the changed states to the controller; repetition is harmless."""
         try:
             while self._unannounced:
                 await self._clock.sleep(ANNOUNCE_AFTER_MS)
@@ -341,16 +341,16 @@ class IsrWriter:
 
 
 class _TopicIds:
-    """The ids of topics by what the store has of them. A topic of thousands of partitions takes
-    milliseconds to parse, and all of them may change their ISR at once."""
+    """Topic ids by the bytes of their znodes. Parsing a topic of thousands of partitions takes
+    milliseconds, and all of them may change their ISR at once."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[bytes, Uuid | None]] = {}
 
     async def check(self, session: MetadataSession, partition: PartitionRuntime) -> Check | None:
-        """What holds as long as the topic is the one that the partition is of; None if it is not.
+        """Return the condition that the topic is still the partition's own; None if it is not.
 
-        One that was deleted and made again has states with the same versions (C-22)."""
+        A topic that was deleted and created again has states with the same versions (C-22)."""
         name, own = partition.partition.topic, partition.log.topic_id
         path = paths.topic(name)
         try:

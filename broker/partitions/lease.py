@@ -1,9 +1,9 @@
-"""How long this broker may believe that it leads: two thirds of the store session's timeout.
+"""How long this broker may consider itself leader: two thirds of the store session's timeout.
 
-Counted from the last answer that proved the session alive, whatever state the session shows: one
-that is suspended is in doubt, and a process that was stopped hears of that too late (hazards R-19,
-C-06, P-02). A third of the timeout before the store could give the leadership to another broker,
-writes that could vanish are refused. HOT: ``until_ms`` is all that an append looks at.
+The lease counts from the last answer that proved the session alive, whatever state the session
+shows: a suspended session is in doubt, and a process that was paused learns of that too late
+(hazards R-19, C-06, P-02). The broker refuses writes that could be lost a third of the timeout
+before the store could let another broker be elected. HOT: an append reads only ``until_ms``.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ BELIEF_MS = 100.0
 
 
 class Lease:
-    """Owned by the server; told of each session as soon as there is one.
+    """Owned by the server, which passes it each new session at once.
 
-    ``term`` counts the sessions. A leadership that was given in an earlier one is not proven by the
-    present one: the controller may have taken it away in between."""
+    ``term`` counts the sessions. The present session does not prove a leadership that was given in
+    an earlier one: the controller may have taken it away in between."""
 
     __slots__ = ("_session", "term", "until_ms")
 
     def __init__(self, until_ms: float = -inf) -> None:
         self._session: MetadataSession | None = None
         self.term = 0
-        # Until then appends need not ask; not the end of the lease.
+        # Appends need not check before this time; it is not the end of the lease.
         self.until_ms = until_ms
 
     def enter(self, session: MetadataSession) -> None:
-        """A new session has begun, in which the broker is about to register."""
+        """A new session has begun; the broker is about to register in it."""
         self._session = session
         self.term += 1
         self.until_ms = -inf
-        # A number is set and nothing else is done (C-05).
+        # Only sets a number (C-05).
         session.on_state(self._on_state)
 
     def holds(self, now_ms: float) -> bool:
-        """Whether the session was proven alive recently enough."""
+        """Whether the session was proved alive recently enough."""
         if now_ms < self.until_ms:
             return True
         session = self._session
@@ -59,5 +59,5 @@ class Lease:
 
 
 def endless_lease() -> Lease:
-    """Of a broker that no store can take anything from."""
+    """Return the lease of a broker without a store, which never expires."""
     return Lease(inf)

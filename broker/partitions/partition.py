@@ -1,8 +1,8 @@
-"""One partition on this broker: its replica machine, its log and its parked requests.
+"""One partition on this broker: its replica state machine, its log and its parked requests.
 
-The only writer of its log; reading is in reading.py. What changes state is free of ``await``: the
-machine decides, the log writes, the machine is told, with nothing in between (hazard P-03). HOT:
-``append``.
+It is the only writer of its log; reading.py reads. Changes of state contain no ``await``: the
+machine decides, the log writes, and the machine is updated, with no step in between (hazard P-03).
+HOT: ``append``.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ _REFUSE = AppendAction.REFUSE
 
 
 class AtRest(Protocol):
-    """A reader that has everything of a partition (follower_reads.py, readers_at_rest.py)."""
+    """A reader that has all records of a partition (follower_reads.py, readers_at_rest.py)."""
 
     def end(self) -> None:
-        """Anything has happened that it may have to be told; it is to take itself out."""
+        """A change has happened that may concern the reader; it must remove itself."""
 
 
 class FollowerAtRest(AtRest, Protocol):
     def on_watermark(self) -> None:
-        """It moved: to be told with the next answer."""
+        """The watermark has moved: the next response sends it."""
 
 
 class PartitionRuntime:
-    """Made when the controller assigns the partition here; lives until it is stopped.
+    """Created when the controller assigns the partition to this broker; exists until it is stopped.
 
-    ``settings`` is the topic's and replaced whole when the topic's configuration changes."""
+    ``settings`` is the topic's; it is replaced when the topic's configuration changes."""
 
     def __init__(
         self,
@@ -82,47 +82,47 @@ class PartitionRuntime:
         self.log = log
         self.replica = replica
         self.settings = settings
-        # Of the topic: replaced by the one that all its partitions here share.
+        # The topic's counters, shared by all its partitions on this broker.
         self.traffic = Traffic()
         self._waiting = waiting
         self._clock = clock
         self._lease = endless_lease() if lease is None else lease
-        # The session of the store in which the present role was given.
+        # The store session in which the present role was given.
         self._lease_term = self._lease.term
         self._append_time = AppendTime()
         self.refusals = Refusals()
-        # Of the transactions open here; housekeeping updates them.
+        # Age of the transactions open here; housekeeping updates it.
         self.ages = TransactionAges()
         # Closed while a new leader epoch is being made durable (hazard R-04) and after the end. A
         # leader appends meanwhile: its batches carry the epoch. It answers once it is open.
         self.is_open = False
         self._has_unsaved_epoch = False
-        # Told after each change of role, when the partition serves in it or serves no more.
+        # Called after each change of role, when the partition serves in it or stops serving.
         self.on_role: Callable[[PartitionRuntime], object] = _ignore_role
-        # Told when the fetch of a follower says that it could be in the ISR and is not, or, without
-        # a follower, that the rules for it have changed.
+        # Called when a follower's fetch shows that it could join the ISR, or, without a follower,
+        # when the rules for joining have changed.
         self.on_may_join: Callable[[PartitionRuntime, int | None], object] = _ignore_role
         self.append_key: Hashable = WaitKey(f"log end of {partition}")
         self.watermark_key: Hashable = WaitKey(f"high watermark of {partition}")
         self.flush_key: Hashable = WaitKey(f"flush of {partition}")
-        # By node id, until they end.
+        # Followers at rest by node id, until their rest ends.
         self.quiet: dict[int, FollowerAtRest] = {}
         # Consumers that have read up to the high watermark, until it or the log's start moves.
         self.readers: dict[AtRest, None] = {}
         # The log starts of its followers (record_deletion.py).
         self.start_key: Hashable = WaitKey(f"log starts of {partition}")
-        # What its followers have shown about themselves (read_barriers.py).
+        # What its followers have proved about themselves (read_barriers.py).
         self.proof_key: Hashable = WaitKey(f"followers of {partition}")
 
     # ---- roles ----
 
     async def become(self, leadership: PartitionLeadership, term: int | None = None) -> RoleChange:
-        """Lead or follow as the controller says; serves again once the epoch is on the disk.
+        """Take the role that the controller assigns; serve again once the epoch is on the disk.
 
-        ``term``: the lease's when the order was judged, the present one unless said. An order of
-        an earlier session that ends in this one says nothing of this one (R-19)."""
+        ``term``: the lease's when the order was checked; the default is the present one. An order
+        of an earlier session that ends in this one is no proof for this one (R-19)."""
         term = self._lease.term if term is None else term
-        # A truncation under way ends first: a new leader's epoch starts where its log then ends.
+        # A truncation in progress ends first: a new leader's epoch starts at the log's new end.
         await self.log.settled()
         if leadership.leader == self.replica.node_id:
             change = self.replica.become_leader(leadership, self._clock.now_ms())
@@ -137,12 +137,12 @@ class PartitionRuntime:
             # The parked requests belong to the previous leadership.
             self.wake_waiters()
             if self.log.log_end_offset > 0:
-                # When this fails, the same epoch must not be served at the controller's next try.
-                # An empty log needs no epoch entry: its first record brings one. That spares the
-                # disk a write for each of thousands of new partitions.
+                # If this fails, the same epoch must not be served at the controller's next attempt.
+                # An empty log needs no epoch entry: its first record adds one. That saves a disk
+                # write for each of thousands of new partitions.
                 await self.log.save_leader_epochs()
             if self.replica.is_leader and self.settings.flush_before_ack:
-                # What it has written as a follower counts only now, and may be read already.
+                # Records written as a follower count only now; clients may read them already.
                 await self.flush()
             if self.replica.leader_epoch != leadership.leader_epoch:
                 # The call that set the newer epoch makes it durable.
@@ -152,13 +152,13 @@ class PartitionRuntime:
         if was_closed or change.watermark_moved:
             self.wake_waiters()
         else:
-            # The ISR or the set of replicas may be another one.
+            # The ISR or the set of replicas may have changed.
             self.wake_followers()
         self.on_role(self)
         return change
 
     def stop(self) -> None:
-        """Stop serving; parked requests are answered that this broker does not lead."""
+        """Stop serving; answer parked requests with NOT_LEADER_OR_FOLLOWER."""
         self.is_open = False
         self.resign()
 
@@ -169,7 +169,7 @@ class PartitionRuntime:
         self.on_role(self)
 
     def use_settings(self, settings: TopicSettings) -> None:
-        """The topic's configuration has changed."""
+        """Apply the topic's changed configuration."""
         self.settings = settings
         self.log.settings = settings.log
         self.log.home.to_flush[self.log] = None
@@ -179,7 +179,7 @@ class PartitionRuntime:
         limits.counts_flushed = settings.flush_before_ack
         if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
             self.wake_waiters()
-        # What was written for another minimum may have to be written anew.
+        # Records written under another minimum may have to be checked again.
         self.on_may_join(self, None)
 
     def wake_waiters(self) -> None:
@@ -194,14 +194,14 @@ class PartitionRuntime:
             self._waiting.release(key)
 
     def wake_followers(self) -> None:
-        """Make the fetches of followers check again, those that wait and the next ones."""
+        """Make waiting and future fetches of followers check again."""
         self._waiting.release(self.append_key)
         for one in list(self.quiet.values()):
             one.end()
         assert not self.quiet, "a change would be kept from a follower"
 
     def wake_readers(self) -> None:
-        """Make the requests check again that wait for the high watermark."""
+        """Make the requests that wait for the high watermark check again."""
         self._waiting.release(self.watermark_key)
         for one in list(self.readers):
             one.end()
@@ -227,7 +227,7 @@ class PartitionRuntime:
     # ---- writing ----
 
     def judge(self, records: Buffer | None, api_version: int) -> RecordBatch | AppendPlan:
-        """Judge a client's records before anything is decompressed; changes nothing."""
+        """Check a client's records before they are decompressed; changes no state."""
         rules, wall_ms = self.settings.append_rules, self._clock.wall_ms()
         return judge_produced(records, rules, api_version, wall_ms)
 
@@ -239,9 +239,9 @@ class PartitionRuntime:
         return appended(self.log, written)
 
     def append(self, judged: RecordBatch | AppendPlan, acks: int) -> RecordBatch | AppendOutcome:
-        """As ``write``, but return the batch itself where it was appended with its own times. HOT.
+        """Like ``write``, but return the batch itself if it was appended with its own times. HOT.
 
-        That is nearly always, and says all that the answer needs."""
+        That is the usual case, and the batch contains all that the answer needs."""
         stamps_time = False
         if isinstance(judged, RecordBatch):
             batch = judged
@@ -258,7 +258,7 @@ class PartitionRuntime:
         if error is not _NONE:
             return self._refuse(batch, error)
         if self.log.home.health.is_low_on_space:
-            # Reads, deletes and replication go on; clients repeat (hazard S-11).
+            # Reads, deletes and replication continue; clients retry (hazard S-11).
             return self._refuse(batch, ErrorCode.KAFKA_STORAGE_ERROR, "the disk is almost full")
         if batch.producer_id > NO_PRODUCER_ID:
             outcome = judge_producer(replica, self.log, self.refusals, batch)
@@ -273,11 +273,11 @@ class PartitionRuntime:
         return batch
 
     def write_marker(self, marker: TransactionMarker, transaction_version: int) -> AppendOutcome:
-        """End a producer's transaction here. Counts when it is committed up to ``next_offset``.
+        """End a producer's transaction here. It counts once it is committed up to ``next_offset``.
 
-        A repetition changes nothing (``base_offset`` is -1), and counts when the first one does:
-        all that is in the log by now is waited for. A full disk does not refuse it, for it takes
-        little and lets readers and compaction go on."""
+        A repeated marker changes no state (``base_offset`` is -1) and counts when the first one
+        does: the caller waits for the log's present end. A full disk does not refuse a marker,
+        because it is small and lets readers and compaction continue."""
         replica = self.replica
         leading = replica.leading
         if leading is None:
@@ -285,8 +285,8 @@ class PartitionRuntime:
         verdict = replica.history.producers.judge_marker(marker, transaction_version)
         if verdict.action is _REFUSE:
             return refused(self.log, verdict.error)
-        # Even if it cannot be written now, or need not: what was verified for this transaction
-        # must not begin it anew (hazard T-13).
+        # Also if the marker cannot be written now, or need not be: an earlier verification of this
+        # transaction must not start it again (hazard T-13).
         leading.verifications.drop(marker.producer_id)
         error = replica.can_append(ACKS_ALL, has_lease=self.has_lease)
         if error is not _NONE:
@@ -316,7 +316,7 @@ class PartitionRuntime:
         return refused(self.log, error, message)
 
     def _put(self, batch: RecordBatch) -> None:
-        """Assign the batch its offsets, write it, and inform the waiters. Raises KafkaError."""
+        """Assign the batch its offsets, write it, and notify the waiters. Raises KafkaError."""
         replica, log = self.replica, self.log
         batch.stamp(log.log_end_offset, replica.leader_epoch)
         now_ms = self._clock.now_ms()
@@ -324,8 +324,8 @@ class PartitionRuntime:
         traffic = self.traffic
         traffic.appended_bytes += batch.size_bytes
         traffic.appended_count += batch.last_offset_delta + 1
-        # Told only now: what a failed write left in memory would make its retry a duplicate
-        # (hazard T-04).
+        # Updated only after the write: state left by a failed write would make its retry a
+        # duplicate (hazard T-04).
         aborted = replica.history.observe(batch)
         if aborted is not None:
             # The index entry comes before readers may pass the marker (hazard T-18).
@@ -338,19 +338,19 @@ class PartitionRuntime:
             self.wake_readers()
 
     def replication_state(self, required_offset: int, leader_epoch: int) -> ErrorCode | None:
-        """The outcome of an append; None while it is open."""
+        """Return the outcome of an append; None while it is open."""
         if self.is_becoming_leader:
             return None
         return self.replica.replication_state(required_offset, leader_epoch)
 
     @property
     def flush_is_due(self) -> bool:
-        """Whether flush.messages or flush.ms asks for a flush before more is acknowledged."""
+        """Whether flush.messages or flush.ms requires a flush before the next acknowledgement."""
         log = self.log
         return log.settings.asks_for_flushes and log.flush_is_due(self._clock.now_ms())
 
     async def flush(self) -> None:
-        """Make all that is appended durable. Raises KafkaError when the disk has failed."""
+        """Make all appended records durable. Raises KafkaError if the disk has failed."""
         try:
             await self.log.flush()
             if self.replica.on_flushed(self.log.recovery_point, self._clock.now_ms()):
@@ -383,7 +383,7 @@ class PartitionRuntime:
         return self.log.log_start_offset
 
     def latest_offset(self, *, read_committed: bool, follower: bool) -> int:
-        """The first offset that a reader with this isolation must not see."""
+        """Return the first offset that a reader with this isolation level must not see."""
         if follower:
             return self.replica.upper_bound(FetchIsolation.LOG_END)
         kind = FetchIsolation.READ_COMMITTED if read_committed else FetchIsolation.READ_UNCOMMITTED
@@ -392,7 +392,7 @@ class PartitionRuntime:
     def log_was_cut(self) -> None:
         """The log has lost records at its start."""
         self.replica.on_cut(self.log.log_start_offset, self.log.log_end_offset)
-        # Followers are told of the new start, whether or not the watermark has moved.
+        # Send followers the new start, whether or not the watermark has moved.
         self.wake_waiters()
 
 

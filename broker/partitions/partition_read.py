@@ -23,9 +23,10 @@ DEBUG_REPLICA_ID = -2
 
 
 class PartitionFetch(NamedTuple):
-    """One partition of a fetch request; ``error_code`` when the caller may not have it.
+    """One partition of a fetch request; ``error_code`` if the caller may not read it.
 
-    ``topic_id`` where the topic was asked for by id; ``log_start_offset`` is a follower's own."""
+    ``topic_id`` is set if the topic was requested by id; ``log_start_offset`` is a follower's
+    own."""
 
     topic: str
     partition: int
@@ -42,10 +43,10 @@ class PartitionFetch(NamedTuple):
 class FetchPlan:
     """What a fetch asks for. Sizes in bytes, ``max_wait_ms`` from the request's arrival.
 
-    ``broker_epoch``: the incarnation of the follower that asks, -1 unless it says so.
-    ``may_follow``: a consumer that may read from a follower. ``nearest``: which one it should read
-    from instead, given partition and position; -1 for the leader. ``quietness``: what the session
-    remembers, if it is a follower's (follower_reads.py)."""
+    ``broker_epoch``: the incarnation of the requesting follower, -1 if it is not sent.
+    ``may_follow``: a consumer that may read from a follower. ``nearest``: returns the replica that
+    it should read from instead, given partition and position; -1 for the leader. ``quietness``: the
+    session's memory if it is a follower's (follower_reads.py)."""
 
     wanted: list[PartitionFetch]
     max_wait_ms: int
@@ -76,27 +77,28 @@ class FetchPlan:
 
     @property
     def sees_log_end(self) -> bool:
-        """Followers, and tools that ask as the debug replica, read what is not committed yet."""
+        """Followers, and tools with the id of the debug replica, also read uncommitted records."""
         return self.isolation is FetchIsolation.LOG_END
 
 
 class PartitionRecords(NamedTuple):
-    """Whole batches of a partition, or why it cannot be read, and its offsets at that moment."""
+    """Complete batches of a partition, or the error, and its offsets at that moment."""
 
     error_code: ErrorCode
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
     records: FileRegion | None
-    # The records lie in a segment that is not written to any more, so perhaps not in memory.
+    # The records lie in a segment that is no longer written to, so perhaps not in memory.
     is_old: bool
-    # For a reader of committed records: the transactions among them that were aborted.
+    # For readers of committed records: the aborted transactions in the range.
     aborted: list[AbortedTransaction] | None
 
 
 @dataclass(slots=True)
 class PartitionRead:
-    """The result for one partition of a plan: first the fields of ``PartitionRecords``."""
+    """The result for one partition of a plan; its first fields are those of
+    ``PartitionRecords``."""
 
     wanted: PartitionFetch
     error_code: ErrorCode = ErrorCode.NONE
@@ -107,9 +109,9 @@ class PartitionRead:
     is_old: bool = False
     aborted: list[AbortedTransaction] | None = None
     diverging: EpochEnd | None = None
-    # The preferred replica of the client; there are no records then.
+    # The client's preferred replica; the result has no records then.
     preferred_replica: int = -1
-    # For a follower whose share of the wire is limited.
+    # For a follower whose replication is throttled.
     is_throttled: bool = False
 
     @property
@@ -127,12 +129,12 @@ class PartitionRead:
 
     @property
     def has_content(self) -> bool:
-        """Whether there is more to say than the partition's offsets."""
+        """Whether the result contains more than the partition's offsets."""
         return self.size_bytes > 0 or self.diverging is not None or self.preferred_replica >= 0
 
     @property
     def is_cold(self) -> bool:
-        """Whether sending the records now could wait for the disk."""
+        """Whether sending the records now could block on the disk."""
         return self.is_old and self.records is not None and is_cold(self.records)
 
 

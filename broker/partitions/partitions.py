@@ -1,8 +1,8 @@
-"""The table of partitions on this broker, and what the controller's requests do to it.
+"""The table of partitions on this broker; applies the controller's requests to it.
 
-LeaderAndIsr and StopReplica come in here, over the wire or from the controller in this process: the
-same functions. Each is fenced by controller epoch, then topic id, then leader epoch (hazards C-11,
-C-22); one bad partition does not spoil the rest of its request (C-12).
+LeaderAndIsr and StopReplica arrive here over the network or from the controller in this process,
+through the same functions. Each is fenced by controller epoch, then topic id, then leader epoch
+(hazards C-11, C-22); an error of one partition does not affect the rest of its request (C-12).
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.partitions")
 
-# A deletion carries this instead of a leader epoch: it is above every epoch (KIP-570).
+# A deletion carries this value instead of a leader epoch: it is above every epoch (KIP-570).
 DELETION_EPOCH = -2
 NO_LEADER_EPOCH = -1
-# Partitions of one request that take on their roles together.
+# Partitions of one request that take their roles together.
 ROLES_AT_ONCE = 64
 
 
 class Partitions:
-    """Owned by the server. ``settings_of`` gives a topic's effective configuration."""
+    """Owned by the server. ``settings_of`` returns a topic's effective configuration."""
 
     def __init__(
         self,
@@ -84,32 +84,32 @@ class Partitions:
         self._lease = endless_lease() if lease is None else lease
         self._logs: LogDirectories | None = None
         self._partitions = HostedPartitions()
-        # By topic, also of those that have left.
+        # By topic, including topics that have left this broker.
         self.traffic: dict[str, Traffic] = {}
         # Partitions on a failed directory; they are no longer in the table.
         self._offline: set[tuple[str, int]] = set()
         # New partitions that could not be created yet: they stay new (S-13).
         self._unmade: dict[TopicPartition, Uuid] = {}
-        # Why roles were refused: told once, though the controller asks again and again.
+        # Reasons of refused roles: logged once, though the controller repeats its request.
         self._refusals: dict[TopicPartition, str] = {}
         self._stray_news = StrayReports()
         self._controller_epoch = -1
-        # The controller's requests are carried out one at a time, in the order sent.
+        # The controller's requests are applied one at a time, in the order sent.
         self._lock = asyncio.Lock()
         self._sorting = asyncio.Lock()
         self.error_for_missing: Callable[[str, int], ErrorCode] = _unknown
         self.attention = DuePartitions(self.find)
-        # Hears of each role that a partition here takes on or loses.
+        # Called for each role that a partition of this broker takes or loses.
         self.on_role: Callable[[PartitionRuntime], object] = _ignore
-        # Hears of it as well, and first: the fetchers, which follow its leader.
+        # Called first for the same changes: the fetchers, which follow the leader.
         self.on_following: Callable[[PartitionRuntime], object] = _ignore
-        # Hears of each partition here whose topic has other settings now.
+        # Called for each partition of this broker whose topic has new settings.
         self.on_settings: Callable[[PartitionRuntime], object] = _ignore
-        # Hears of each partition led here that a follower, if one is named, could join the ISR of.
+        # Called for each partition led here whose ISR a follower, which may be named, could join.
         self.on_may_join: Callable[[PartitionRuntime, int | None], object] = _ignore
 
     def attach(self, logs: LogDirectories) -> None:
-        """Take over the loaded logs; they serve when the controller has assigned a role."""
+        """Take over the loaded logs; they serve once the controller has assigned a role."""
         self._logs = logs
         logs.on_failure(self._on_directory_failure)
 
@@ -119,17 +119,17 @@ class Partitions:
         return self._logs
 
     def open_as(self, partition: TopicPartition) -> tuple[LogSettings, LogObserver]:
-        """What a log is opened with: its topic's settings and a history to be told."""
+        """Return how to open a log: its topic's settings and a history to be filled."""
         return self._settings_of(partition.topic).log, ReplicaHistory()
 
     # ---- lookup ----
 
     def find(self, topic: str, index: int) -> PartitionRuntime | None:
-        """The partition if it is (or was last) assigned here."""
+        """Return the partition if it is, or was last, assigned to this broker."""
         return self._partitions.get((topic, index))
 
     def is_offline(self, topic: str, index: int) -> bool:
-        """Whether the partition's data directory has failed under it."""
+        """Whether the partition's data directory has failed."""
         return (topic, index) in self._offline
 
     @property
@@ -144,17 +144,17 @@ class Partitions:
         return len(self._partitions)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """For the checkpoint; of partitions that have no role here there is none."""
+        """Return the watermarks for the checkpoint; partitions without a role are omitted."""
         return {one.partition: one.replica.high_watermark for one in self._partitions.values()}
 
     def topic_changed(self, topic: str) -> None:
-        """The topic's configuration has changed; it takes effect now."""
+        """Apply the topic's changed configuration."""
         for one in self._partitions.of_topic(topic):
             one.use_settings(self._settings_of(topic))
             self.on_settings(one)
 
     def close(self) -> None:
-        """Stop serving; parked requests are answered that this broker does not lead."""
+        """Stop serving; answer parked requests with NOT_LEADER_OR_FOLLOWER."""
         for one in self:
             one.stop()
 
@@ -162,7 +162,7 @@ class Partitions:
 
     async def apply_leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Lead, follow or create partitions by LeaderAndIsr (KIP-516 form, version 5+)."""
-        # A session that begins meanwhile has not given these roles.
+        # These roles were not given in a session that began meanwhile.
         apply = partial(self._apply, self._lease.term)
         async with self._lock:
             if request.controller_epoch < self._controller_epoch:
@@ -172,8 +172,8 @@ class Partitions:
                 self._stop_others(request.topic_states)
             orders = [(one, each) for one in request.topic_states for each in one.partition_states]
             named = {(topic.topic_name, state.partition_index) for topic, state in orders}
-            # A disk makes many leader epochs durable in little more time than one. Who is named
-            # twice obeys in the order of the request; then so do all.
+            # A disk makes many leader epochs durable in little more time than one. A partition
+            # named twice takes its roles in the order of the request; then all do so one by one.
             window = ROLES_AT_ONCE if len(named) == len(orders) else 1
             answers = iter(await pipelined(apply, orders, window))
             return LeaderAndIsrResponse(
@@ -189,7 +189,7 @@ class Partitions:
             )
 
     def _still_true(self, answer: LeaderAndIsrPartitionError) -> LeaderAndIsrPartitionError:
-        """Its directory may have failed while the others took on their roles."""
+        """Check the role again: the directory may have failed while others took their roles."""
         if self.is_offline(answer.topic_name, answer.partition_index):
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return answer
@@ -212,8 +212,8 @@ class Partitions:
             answer.error_code = change.error
             self._refusals.pop(partition, None)
         except KafkaError as error:
-            # That a directory has failed is told once, not by each of its partitions; and of what
-            # no controller says, nothing is kept.
+            # A failed directory is logged once, not by each of its partitions; and a partition that
+            # no controller names is not remembered.
             is_known = partition in self._offline or error.code is ErrorCode.INVALID_REQUEST
             if not is_known and self._refusals.get(partition) != error.message:
                 self._refusals[partition] = error.message
@@ -225,7 +225,7 @@ class Partitions:
         self, partition: TopicPartition, topic_id: Uuid, *, is_new: bool, is_spare: bool
     ) -> PartitionRuntime:
         runtime = self._partitions.get(partition)
-        # What lies there already is sorted out one by one: it is rare, and shares files.
+        # Existing directories are handled one by one: that is rare, and they share files.
         async with self._sorting:
             if runtime is None:
                 await self.logs.choose(partition, topic_id)
@@ -237,7 +237,7 @@ class Partitions:
                 # broker was down. It is kept for the operator, under another name (hazards C-22,
                 # S-32).
                 if runtime is not None:
-                    # It has missed the deletion only, cut off or without a session.
+                    # The replica has only missed the deletion, cut off or without a session.
                     self._forget(runtime)
                     runtime = None
                     await log.settled()
@@ -246,8 +246,8 @@ class Partitions:
                 is_new = True
         if runtime is None:
             if log is None or log.topic_id is None:
-                # Without one it would be fetched by name, in a version that does not say which
-                # incarnation of this broker fetches: no leader would take it into an ISR again.
+                # Without the topic id the follower would fetch by name, in a version that does not
+                # contain its broker epoch: no leader would add it to an ISR again.
                 log = await self._make_log(partition, topic_id, is_new=is_new)
             # Its previous leadership or fetcher may still be truncating it.
             await log.settled()
@@ -257,8 +257,8 @@ class Partitions:
         return runtime
 
     def _stop_others(self, listed: Sequence[LeaderAndIsrTopicState]) -> None:
-        """Serve nothing that is not in the complete list: it was deleted or moved while this broker
-        did not hear of it, and must not be written to as if nothing had happened."""
+        """Stop partitions that are missing in the complete list: they were deleted or moved while
+        this broker was out of contact, and clients must not continue to write to them."""
         known = {
             (topic.topic_name, state.partition_index)
             for topic in listed
@@ -296,7 +296,7 @@ class Partitions:
         )
         watermark = self.logs.high_watermark(partition)
         bounds = LogBounds(log.log_start_offset, log.log_end_offset, watermark)
-        # The log's own: what lies in two directories was opened, and told about, twice.
+        # From the log itself: a partition in two directories was opened and reported twice.
         history = log.observer
         assert isinstance(history, ReplicaHistory)
         replica = Replica(self._node_id, history, limits, bounds)
@@ -316,7 +316,7 @@ class Partitions:
     # ---- StopReplica ----
 
     async def apply_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stop serving partitions, and delete those that are to go (KIP-570 form, version 3+)."""
+        """Stop serving partitions, and delete those so marked (KIP-570 form, version 3+)."""
         async with self._lock:
             if request.controller_epoch < self._controller_epoch:
                 return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
@@ -339,7 +339,7 @@ class Partitions:
         topic_id: Uuid,
         strays: list[TopicPartition],
     ) -> ErrorCode:
-        """``topic_id`` of a deleted topic; ``strays`` collects partitions without a role."""
+        """``topic_id``: of a deleted topic; ``strays`` collects partitions without a role."""
         runtime = self._partitions.get(partition)
         log = runtime.log if runtime else self.logs.get(partition)
         is_other = log is not None and not may_be_of(log, topic_id)
@@ -354,7 +354,7 @@ class Partitions:
             return ErrorCode.NONE
         if not is_other:
             self._offline.discard(partition)
-            # What is known of a later topic of that name, which could not be made yet, stays.
+            # State of a later topic of that name, which could not be created yet, is kept.
             if topic_id in (ZERO_UUID, self._unmade.get(partition, topic_id)):
                 self._unmade.pop(partition, None)
                 self._refusals.pop(partition, None)
@@ -367,12 +367,13 @@ class Partitions:
         except KafkaError as error:
             logger.error("%s-%d cannot be deleted: %s", *partition, error.message)
             return error.code
-        # Some of it may lie on a directory that comes back: the deletion stays owed.
+        # Some of its files may be on a directory that returns: the deletion stays pending.
         return ErrorCode.NONE if self.logs.are_all_there else ErrorCode.KAFKA_STORAGE_ERROR
 
     async def drop_moved(self, image: MetadataImage) -> None:
         """Delete replicas that were moved to other brokers while this one was away: no request for
-        it follows. The log names other directories that are not this broker's (``strays.py``)."""
+        them follows. The log lists other directories that do not belong to this broker
+        (``strays.py``)."""
         async with self._lock:
             found = find_strays(list(self.logs), image, self._node_id)
             for partition, leader_epoch in found.moved:
@@ -382,7 +383,8 @@ class Partitions:
             self._stray_news.tell(found.unknown)
 
     def _on_directory_failure(self, path: str) -> None:
-        """Synchronous: nothing of that directory is led a moment longer (S-12)."""
+        """Synchronous: the broker leads no partition of that directory from this moment on
+        (S-12)."""
         for one in self:
             if one.log.home.health.path == path:
                 self._offline.add(one.partition)

@@ -51,7 +51,7 @@ _MOVED = (
 
 @dataclass(slots=True)
 class ProducePart:
-    """One partition of a produce request that may be written, and the place of its response."""
+    """One partition of a produce request that may be written, and its place in the response."""
 
     partition: PartitionRuntime
     plan: AppendPlan
@@ -82,12 +82,12 @@ class ProducePart:
         judged: RecordBatch | AppendPlan,
         answer: PartitionProduceResponse,
     ) -> ProducePart:
-        """The part whose records were judged."""
+        """Return the part for validated records."""
         plan = judged if isinstance(judged, AppendPlan) else AppendPlan(_NONE, None, judged)
         return ProducePart(partition, plan, answer)
 
     def refuse(self, error: ErrorCode, message: str | None = None) -> None:
-        """Refuse it, for a reason that the partition does not know."""
+        """Refuse the part for a reason from outside the partition."""
         is_told = message is not None
         if self.plan.batch is not None:
             self.partition.refusals.note(self.plan.batch, error)
@@ -95,14 +95,14 @@ class ProducePart:
         self.guard = None
 
     def look_here(self, wall_ms: int) -> None:
-        """Check the records, unless that takes long: then ``needs_look`` is True."""
+        """Validate the records, unless that takes long: then ``needs_look`` is True."""
         inside = look_here(self.plan, self.partition.settings.append_rules, wall_ms)
         if inside is not None:
             self.plan, self.record_errors = inside
 
     async def look(self, wall_ms: int, offload: Offload) -> None:
-        """Let a worker read the records and convert them as the topic requires: decompressing
-        them here would stop every connection."""
+        """Let a worker thread read the records and convert them as the topic requires:
+        decompression on the event loop would block every connection."""
         rules = self.partition.settings.append_rules
         self.plan, self.record_errors = await offload.run(look_at_length, self.plan, rules, wall_ms)
 
@@ -110,11 +110,12 @@ class ProducePart:
 def append_at_once(
     partition: PartitionRuntime, records: memoryview, api_version: int, acks: int, clock: Clock
 ) -> RecordBatch | tuple[ProducePart, AppendOutcome] | None:
-    """Judge and append the records of a request for one partition, if that needs no waiting. HOT.
+    """Validate and append the records of a request for one partition, if that needs no waiting.
+    HOT.
 
-    Returns the batch if it was appended with its producer's times, otherwise what its answer is
-    made of. None, with nothing changed, if a worker must read the records or the coordinator of a
-    transaction must be asked."""
+    Returns the batch if it was appended with its producer's times, otherwise the parts of its
+    answer. Returns None, with no change, if a worker must read the records or the transaction
+    coordinator must be asked."""
     rules, wall_ms = partition.settings.append_rules, clock.wall_ms()
     judged = judge_produced(records, rules, api_version, wall_ms)
     if isinstance(judged, RecordBatch):
@@ -133,7 +134,7 @@ def append_at_once(
 
 @dataclass(slots=True)
 class PendingProduce:
-    """An append that is not acknowledged yet, and what it waits for.
+    """An append that is not acknowledged yet, and the conditions it waits for.
 
     ``error`` is the outcome once it is settled."""
 
@@ -175,8 +176,8 @@ class PendingProduce:
         return True
 
     def fail(self, error: ErrorCode) -> None:
-        """Only codes that leave the outcome open may follow an append (hazard R-20):
-        REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+        """Set an error. After an append only codes that leave the outcome open are allowed (hazard
+        R-20): REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
         self.error = error
 
 
@@ -187,7 +188,7 @@ def pending_produce(
     required_offset: int,
     leader_epoch: int,
 ) -> PendingProduce | None:
-    """Return what a new append has to wait for; None if it is acknowledged at once.
+    """Return the conditions of a new append's acknowledgement; None if it is acknowledged at once.
 
     Starts the flush that is due after it."""
     if partition.is_open and not partition.log.settings.asks_for_flushes:

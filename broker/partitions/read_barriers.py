@@ -77,7 +77,7 @@ class ReadBarriers:
             just_asked=True,
         )
         if is_known:
-            # The questions before it have a verdict as well, because they are asked first.
+            # The earlier questions have a verdict as well, because they are checked first.
             self._waiting.release(partition.proof_key)
         self._look_soon(partition)
 
@@ -153,5 +153,5 @@ class _Question:
         return True
 
     def expire(self) -> None:
-        """Its time is over."""
+        """The question has timed out."""
         self._answer(self.verdict() or False)

@@ -1,8 +1,9 @@
-"""What consumers of many partitions have read to the end, and the answers that stay the same.
+"""Caches the answers for consumers that have read many partitions to the end.
 
-A consumer without a session says the same of a thousand partitions in each request, and expects
-each in each answer. One that is at the high watermark rests: its piece of the request has an
-encoded answer, until the partition ends that. Then the consumer's waiting request looks again. HOT.
+A consumer without a session repeats a thousand partitions in each request and expects each of them
+in each answer. A partition that the consumer has read to the high watermark rests: its bytes in the
+request map to an encoded answer, until the partition changes. Then the consumer's waiting request
+checks again. HOT.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
     from ottla.broker.engine.purgatory import Purgatory
     from ottla.broker.partitions.partition import PartitionRuntime
 
-# Of all consumers together; each takes about half a kilobyte. What finds no place is read again.
+# Limit for all consumers; each entry takes about half a kilobyte. Partitions above it are read each
+# time.
 ENTRIES_MAX = 100_000
 
 
 class ReadersAtRest:
-    """Owned by the reads of one broker: what is remembered, by connection."""
+    """Owned by the reads of one broker: the partitions at rest, by connection."""
 
     def __init__(self, waiting: Purgatory, entries_max: int = ENTRIES_MAX) -> None:
         self.waiting = waiting
@@ -32,7 +34,7 @@ class ReadersAtRest:
         self._by_peer: dict[ClientPeer, ReaderMemory] = {}
 
     def of(self, peer: ClientPeer) -> ReaderMemory:
-        """What that connection has at rest."""
+        """Return the partitions at rest of that connection."""
         memory = self._by_peer.get(peer)
         if memory is None:
             memory = self._by_peer[peer] = ReaderMemory(self)
@@ -46,13 +48,14 @@ class ReadersAtRest:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may be remembered."""
+        """Whether one more partition can be cached."""
         return self.count < self._entries_max
 
 
 class ReaderMemory:
-    """Of one connection, by topic as long as any partition of it rests: topics come and go while a
-    connection lives. ``key`` is released when anything has ended its rest."""
+    """Partitions at rest of one connection, by topic; a topic without any is removed.
+
+    ``key`` is released when one of them ends its rest."""
 
     __slots__ = ("_topics", "all", "key")
 
@@ -62,20 +65,20 @@ class ReaderMemory:
         self._topics: dict[Hashable, RestingTopic] = {}
 
     def topic(self, named: Hashable) -> RestingTopic:
-        """What rests of a topic, by what names it: version and isolation level belong to it."""
+        """Return a topic's partitions at rest; the key contains version and isolation level."""
         found = self._topics.get(named)
         return RestingTopic(self, named) if found is None else found
 
     def keep(self, topic: RestingTopic) -> bool:
-        """A partition of it begins to rest; False if another request has what rests of it."""
+        """Keep a topic of which a partition comes to rest; False if another request keeps it."""
         return self._topics.setdefault(topic.named, topic) is topic
 
     def drop(self, topic: RestingTopic) -> None:
-        """Nothing of it rests any more."""
+        """Remove a topic whose last partition ended its rest."""
         del self._topics[topic.named]
 
     def close(self) -> None:
-        """The connection has gone."""
+        """The connection has closed."""
         for topic in list(self._topics.values()):
             for one in list(topic.resting.values()):
                 one.end()
@@ -83,19 +86,19 @@ class ReaderMemory:
 
 
 class RestingTopic:
-    """The partitions of one topic that rest: by the piece of a request, and by index."""
+    """The partitions of one topic at rest: by their bytes in the request, and by index."""
 
     __slots__ = ("answers", "memory", "named", "resting")
 
     def __init__(self, memory: ReaderMemory, named: Hashable) -> None:
         self.memory = memory
         self.named = named
-        # Only of what rests: what is found here may be answered as it is.
+        # Only partitions at rest: an entry found here can be answered as it is.
         self.answers: dict[bytes, bytes] = {}
         self.resting: dict[int, ReaderAtRest] = {}
 
     def rest(self, partition: PartitionRuntime, piece: bytes, answer: bytes) -> bool:
-        """Remember the answer until anything happens; whether there is room for it."""
+        """Cache the answer until the partition changes; return whether there is room for it."""
         index = partition.partition.partition
         known = self.resting.get(index)
         if known is not None:
@@ -117,7 +120,7 @@ class ReaderAtRest:
         self.piece = piece
 
     def begin(self, answer: bytes) -> None:
-        """It rests from now on."""
+        """Start the rest."""
         topic = self._topic
         topic.resting[self._partition.partition.partition] = self
         topic.answers[self.piece] = answer
@@ -125,7 +128,7 @@ class ReaderAtRest:
         self._partition.readers[self] = None
 
     def end(self) -> None:
-        """Anything has happened: the answer is another one."""
+        """The partition has changed, and so has its answer."""
         topic, memory = self._topic, self._topic.memory
         assert topic.resting.pop(self._partition.partition.partition) is self
         del topic.answers[self.piece]

@@ -1,7 +1,7 @@
-"""Reading one partition for one fetch: the position is judged, then whole batches are read.
+"""Reads one partition for one fetch: validates the position, then reads complete batches.
 
-Both codecs of a fetch take these two steps. Nothing here changes anything or waits: a fetch that
-gets too few bytes is parked in reads.py. HOT.
+Both codecs of a fetch use these two steps. They change no state and never wait: reads.py parks a
+fetch that gets too few bytes. HOT.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_partition(
     max_bytes: int,
     at_least_one: bool,
 ) -> PartitionRead:
-    """Read whole batches from the offset up to what this reader may see, or return an error."""
+    """Read complete batches from the offset up to the reader's limit, or return an error."""
     verdict = judge_position(
         partition,
         wanted.offset,
@@ -85,8 +85,8 @@ def read_ordinary(
     read_committed: bool,
     limits: tuple[int, bool],
 ) -> PartitionRecords | None:
-    """Return what there is for a consumer, perhaps no records; None if it is an error, an aborted
-    transaction, or not in memory.
+    """Return the available records for a consumer, perhaps none; None in case of an error, an
+    aborted transaction, or records that are not in memory.
 
     The limits are the maximum bytes, and whether one batch may be larger."""
     if judge_position(partition, offset, leader_epoch) is not GOOD:
@@ -100,7 +100,7 @@ def read_ordinary(
 
 
 def has_enough(readable_bytes: int, max_wait_ms: int, min_bytes: int) -> bool:
-    """Whether a fetch that has found those bytes is answered now."""
+    """Whether a fetch that has found that many bytes is answered now."""
     return not waits_for_bytes(readable_bytes, max_wait_ms, min_bytes)
 
 
@@ -124,14 +124,14 @@ def read_records(
     isolation: FetchIsolation,
     at_least_one: bool,
 ) -> PartitionRecords:
-    """Read whole batches from a valid offset up to what this reader may see."""
+    """Read complete batches from a valid offset up to the reader's limit."""
     replica, log = partition.replica, partition.log
     bound = replica.upper_bound(isolation)
     error, records, is_old, aborted = _NONE, None, False, None
     try:
         found = log.read(offset, max_bytes, bound, at_least_one)
         if isolation is _READ_COMMITTED:
-            # Only those of the records that are sent: a log may have millions of them.
+            # Only those in the range that is sent: a log may have millions of them.
             aborted = log.aborted_transactions(offset, found.next_offset)
         records = found.region
         is_old = found.next_offset <= log.segments[-1].base_offset

@@ -1,8 +1,8 @@
-"""Serves one fetch over many partitions: byte budget, enough data or waiting for it.
+"""Serves one fetch over many partitions: byte limits, and waiting for enough data.
 
-The steps are Kafka's: read every partition, count the readable bytes, answer at once if the wait
-is over before it began (no wait asked, nothing asked, enough bytes, an error), else park. A wake-up
-reads again; only the last read is answered.
+The steps are Kafka's: read every partition and count the bytes. Answer at once if no wait is asked
+for, no partition is requested, there are enough bytes, or there is an error; otherwise park the
+request. A wake-up reads again; only the last read is sent.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Reads:
         # Set if consumers may read from the replica in their own rack.
         self.sends_to_racks = config.replica_selector_class is not None
         self.sessions = Sessions(config.max_incremental_fetch_session_cache_slots)
-        # Made by the first request of that kind (handlers/data/fetch_many.py).
+        # Created by the first request of that kind (handlers/data/fetch_many.py).
         self.readers: ReadersAtRest | None = None
         self.cold_read_count = 0
         self.conversions = Conversions(ports.offload)
@@ -83,7 +83,7 @@ class Reads:
             return list(seen)
 
         def look() -> list[PartitionRead] | None:
-            """The response; None if the fetch must wait."""
+            """Return the response; None if the fetch must wait."""
             if poll is not None:
                 poll.wake()
             reads = read_now()
@@ -127,14 +127,14 @@ class Reads:
         return later
 
     def quietness(self, session: Session) -> QuietPartitions:
-        """What is remembered of a follower's session."""
+        """Return the memory of a follower's session."""
         memory = session.memory
         if not isinstance(memory, QuietPartitions):
             memory = session.memory = QuietPartitions(session, self._waiting)
         return memory
 
     def _find(self, wanted: PartitionFetch) -> PartitionRuntime | None:
-        """Return the partition if it is here, the caller may read it, and its topic is right."""
+        """Return the partition if it is here, the caller may read it, and its topic id matches."""
         if wanted.error_code != ErrorCode.NONE:
             return None
         partition = self._partitions.find(wanted.topic, wanted.partition)
@@ -154,8 +154,8 @@ class Reads:
         return keys
 
     def _read_all(self, plan: FetchPlan, seen: Sequence[PartitionRead] = ()) -> list[PartitionRead]:
-        """``seen``: what an earlier look has found, of which a consumer's partitions without
-        anything new are not read again."""
+        """``seen``: results of an earlier read; a consumer's partitions without changes are not
+        read again."""
         budget = FetchBudget(min(plan.max_bytes, self.fetch_max_bytes))
         reads = []
         may_stand = bool(seen) and not plan.sees_log_end and plan.nearest is None
@@ -169,10 +169,10 @@ class Reads:
         return reads
 
     def _stands(self, plan: FetchPlan, seen: PartitionRead) -> bool:
-        """Whether a partition that had nothing for a consumer certainly has nothing new, and says
-        the same of itself.
+        """Whether a consumer's empty result is certainly still valid, including its offsets.
 
-        A tenth of a reading: one record for one of a thousand partitions wakes the request."""
+        It costs a tenth of a read: one record for one of a thousand partitions wakes the
+        request."""
         wanted = seen.wanted
         watermark = seen.high_watermark
         if seen.error_code is not ErrorCode.NONE or wanted.offset != watermark:
@@ -182,7 +182,7 @@ class Reads:
             return False
         replica = partition.replica
         return (
-            # Otherwise a transaction was open, and may have ended since.
+            # Otherwise a transaction was open, which may have ended since.
             seen.last_stable_offset == watermark == replica.high_watermark
             and seen.log_start_offset == partition.log.log_start_offset
             and replica.leading is not None
@@ -212,7 +212,7 @@ class Reads:
         max_bytes, at_least_one = budget.allow(wanted.max_bytes)
         is_throttled = plan.is_follower and self._throttles.covers_led(partition, plan.replica_id)
         if is_throttled and self._throttles.leader.hold_ms() > 0:
-            # Like an empty partition: the follower asks again.
+            # Handled like an empty partition: the follower fetches again.
             max_bytes, at_least_one = 0, False
         read = read_partition(partition, plan, wanted, max_bytes, at_least_one)
         read.is_throttled = is_throttled
@@ -223,8 +223,8 @@ class Reads:
         return read
 
     def _start_for(self, plan: FetchPlan, wanted: PartitionFetch) -> int:
-        """A follower whose offset is out of range has to start over where its leader's log starts:
-        a new replica never has what was deleted before. -1 for any other answer."""
+        """Return the leader's log start for a follower whose offset is out of range: a new replica
+        never gets records that were deleted before. -1 for any other answer."""
         if not plan.is_follower or wanted.error_code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return -1
         partition = self._partitions.find(wanted.topic, wanted.partition)
@@ -236,8 +236,8 @@ class Reads:
         reads: list[PartitionRead],
         respond: Callable[[list[PartitionRead]], Response],
     ) -> Response:
-        """Let a worker wait for the disk: sendfile of pages that are not in memory would stop
-        the event loop, and with it every connection (hazard P-06)."""
+        """Let a worker thread wait for the disk: sendfile of pages that are not in memory would
+        block the event loop, and with it every connection (hazard P-06)."""
         for read in cold:
             assert read.records is not None
             self.cold_read_count += 1
@@ -248,7 +248,7 @@ class Reads:
         return respond(reads)
 
     def _on_unreadable(self, read: PartitionRead, error: OSError) -> None:
-        """The disk of one partition has failed: answer the others all the same."""
+        """The disk of one partition has failed: answer the other partitions."""
         assert read.records is not None
         path, read.records = read.records.file.path, None
         read.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -271,6 +271,6 @@ def _must_wait(plan: FetchPlan, reads: list[PartitionRead], poll: FollowerPoll |
 
 
 def _is_of(partition: PartitionRuntime, topic_id: Uuid) -> bool:
-    """Whether the partition belongs to that topic and not to an earlier one of its name."""
+    """Whether the partition belongs to that topic, not to an earlier one of the same name."""
     known = partition.log.topic_id
     return known is None or topic_id in (ZERO_UUID, known)

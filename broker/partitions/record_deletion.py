@@ -1,4 +1,4 @@
-"""DeleteRecords beyond the leader's own log: possible next leaders delete them, too (KIP-107).
+"""DeleteRecords on followers: possible next leaders delete the records, too (KIP-107).
 
 A follower learns its leader's log start with the response to its next fetch, and reports its own
 with the fetch after. A leader that answered earlier and died would be followed by one that shows
@@ -44,7 +44,7 @@ class PendingDeletion(NamedTuple):
         return self.partition.is_open and is_forgotten
 
     def fail(self, error: ErrorCode) -> None:
-        """The client has to repeat it: what was deleted here stays deleted."""
+        """Set an error. The client must retry: records that were deleted here stay deleted."""
         self.answer.error_code = error
         self.answer.low_watermark = -1
 

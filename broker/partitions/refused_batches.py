@@ -1,4 +1,4 @@
-"""What the log says of produced batches that this broker refuses, at most one line per second.
+"""Logs produced batches that this broker refuses, at most one line per second.
 
 A producer that builds broken batches gets an error code and often drops it. The operator needs to
 know which client it is, which partitions it writes to, and what is wrong with its batches.

@@ -1,4 +1,4 @@
-"""Validates what a LeaderAndIsr request says about one partition.
+"""Validates one partition's entry of a LeaderAndIsr request.
 
 Only a controller sends it, but any process that reaches the port can: a contradictory request must
 be refused before a replica applies it, and an invalid topic name must not become a path.
@@ -26,7 +26,7 @@ def leadership_of(
     """Return the role that this broker has to take. Raises KafkaError(INVALID_REQUEST)."""
     fault = _fault_of(partition, state, node_id)
     if fault is not None:
-        logger.warning("an order about partition %d of %r: %s", partition[1], partition[0], fault)
+        logger.warning("invalid role of partition %d of %r: %s", partition[1], partition[0], fault)
         raise KafkaError(ErrorCode.INVALID_REQUEST, fault)
     return PartitionLeadership(
         leader=state.leader,

@@ -27,15 +27,15 @@ _NAMED_MAX = 20
 
 
 class Strays(NamedTuple):
-    """``moved``: with the leader epoch at which others have them. ``unknown``: of no topic that
-    the cluster has, or of one that cannot be told."""
+    """``moved``: with the leader epoch in which other brokers have them. ``unknown``: of a topic
+    that the cluster does not have, or that cannot be identified."""
 
     moved: tuple[tuple[TopicPartition, int], ...]
     unknown: tuple[TopicPartition, ...]
 
 
 def find_strays(logs: Iterable[PartitionLog], image: MetadataImage, node_id: int) -> Strays:
-    """Sort the directories by what the image says of them."""
+    """Classify the directories by the image."""
     moved, unknown = [], []
     for log in logs:
         topic = image.topics.get(log.partition.topic)
@@ -48,12 +48,12 @@ def find_strays(logs: Iterable[PartitionLog], image: MetadataImage, node_id: int
 
 
 def may_be_of(log: PartitionLog, topic_id: Uuid) -> bool:
-    """Whether the log belongs to that topic, as far as known; with ``ZERO_UUID`` any does."""
+    """Whether the log belongs to that topic, as far as known; ``ZERO_UUID`` matches any."""
     return topic_id == ZERO_UUID or log.topic_id is None or log.topic_id == topic_id
 
 
 def named(partitions: Sequence[TopicPartition]) -> str:
-    """The first of them, for a line of the log."""
+    """Name the first of them, for a log line."""
     text = ", ".join("{}-{}".format(*one) for one in partitions[:_NAMED_MAX])
     left = len(partitions) - _NAMED_MAX
     return f"{text} and {left} more" if left > 0 else text
@@ -74,7 +74,7 @@ class StrayReports:
             logger.info(f"{text}: %s", len(strays), named(strays))
 
     def tell(self, unknown: tuple[TopicPartition, ...]) -> None:
-        """Log one warning that says what an operator can do about them."""
+        """Log one warning that tells the operator what to do about them."""
         if unknown and unknown != self._told:
             logger.warning(
                 "%d partition directories are of topics that this cluster does not have, and no "

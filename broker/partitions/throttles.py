@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
 DIRECTORIES_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-# How soon a changed rate is noticed.
+# How soon the broker applies a changed rate.
 RENEW_MS = 1_000.0
 
 
 class Throttle:
-    """One direction. Only asked for throttled topics, so that all others cost nothing."""
+    """One direction. It is called only for throttled topics, so that all others cost no time."""
 
     def __init__(self, setting: str, sources: Callable[[], ConfigSources], clock: Clock) -> None:
         self._setting = setting
@@ -35,7 +35,7 @@ class Throttle:
         self._throttle.spend(size_bytes, self._renew())
 
     def hold_ms(self) -> float:
-        """Return how long such replicas have to wait now; 0 if not at all."""
+        """Return how long such replicas have to wait now; 0 means not at all."""
         return self._throttle.hold_ms(self._renew())
 
     def _renew(self) -> float:

@@ -43,7 +43,7 @@ class ServerExchange(Protocol):
     claimed_user: str
 
     async def respond(self, token: bytes) -> ServerStep:
-        """The step after the client's token. Raises KafkaError."""
+        """Return the step that answers the client's token. Raises KafkaError."""
 
 
 class PlainExchange:

@@ -216,7 +216,7 @@ class BrokerTls:
             self.refresh()
 
     def refresh(self) -> None:
-        """Look now."""
+        """Check again; unusable files or settings change nothing."""
         for one in self._listeners.values():
             one.refresh()
 

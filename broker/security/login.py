@@ -159,7 +159,7 @@ class Login:
         self._channel.park(connection)
 
     def submit(self, request: LoginRequest, frame: memoryview) -> bool:
-        """Take one frame; the meaning of the result is the request channel's."""
+        """Take one frame; the result means the same as the request channel's."""
         if self._state is LoginState.RAW_TOKENS:
             return self._take(bytes(frame), _Asked(request, ApiKey.SASL_AUTHENTICATE, -1, 0))
         try:
