@@ -1,7 +1,7 @@
-"""Reads what brokers and operators leave for the controller in the store.
+"""Reads the requests that brokers and operators leave for the controller in the store.
 
-Announcements are taken away as they are read, under the controller's guard; a wish is a znode that
-goes when it is granted.
+The controller removes announcements as it reads them, under its guard. An operator's request is a
+znode that the controller removes when the request is carried out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TAKEN_PER_GROUP = 500
 
 @dataclass(frozen=True, slots=True)
 class Announcements:
-    """One controller's reader. ``guard`` checks that it still is the controller (C-02)."""
+    """One controller's reader. ``guard`` checks that it is still the controller (C-02)."""
 
     session: MetadataSession
     watch: Watch
@@ -45,7 +45,7 @@ class Announcements:
         return list(dict.fromkeys(node_id for node_id in nodes if node_id is not None))
 
     async def _take(self, parent: str) -> list[bytes]:
-        """Remove the announcements below that znode, and return what they say, in their order."""
+        """Remove the announcements below that znode, and return their contents in order."""
 
         async def read(name: str) -> bytes | None:
             try:
@@ -59,7 +59,8 @@ class Announcements:
         for start in range(0, len(left), _TAKEN_PER_GROUP):
             group = [Delete(f"{parent}/{name}") for name in left[start:][:_TAKEN_PER_GROUP]]
             try:
-                # Guarded: what a resigned controller took, its successor would not hear of (C-02).
+                # Guarded: a successor would not see announcements that a resigned controller
+                # removed (C-02).
                 await self.session.multi([self.guard, *group])
             except GroupFailed as failed:
                 if failed.index == 0:

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from ottla.coordinator.metadata.image import TopicImage
     from ottla.protocol.ports import Clock, Timer
 
-# Watches report changes; if one is ever lost, the change is found after this time (C-07).
+# Watches report changes; if a report is lost, the change is found after this time (C-07).
 RECONCILE_MS = 30_000.0
 # Partitions whose states are read again in one such pass; the next ones follow in the next pass.
 RECONCILED_AT_ONCE = 500
-# The watch on the list of topics reports what this controller has written itself, too. All names
-# are read again this long after: of thousands that takes longer than to make a topic.
+# The watch on the list of topics also reports what this controller has written. All names are read
+# again after this time: for thousands of topics that takes longer than to create one.
 TOPICS_PAUSE_MS = 100.0
 FIRST_BALANCE_MS = 5_000.0
 BALANCE_PAUSE_MS = 1_000.0
 OWED_BALANCE_MS = 5_000.0
 
-# What is marked is a path otherwise; this one stands for a slice of the topics.
+# Marks are paths; this one stands for a slice of the topics.
 RECONCILE = "reconcile"
 RECONCILED_PATHS = (
     paths.CONTROLLER,
@@ -44,7 +44,8 @@ RECONCILED_PATHS = (
 
 
 class ControllerChores:
-    """Owned by one controllership. ``mark`` has a path read again, ``queue`` takes an event."""
+    """Owned by one controllership. ``mark`` marks a path to be read again, ``queue`` adds an
+    event."""
 
     def __init__(
         self,
@@ -75,27 +76,27 @@ class ControllerChores:
         self._timers.clear()
 
     def balanced(self, *, moved_some: bool, owes_some: bool = False) -> None:
-        """A batch of leaderships was given back, or there was nothing to give.
+        """A batch of leaderships was moved back, or none had to be.
 
-        ``owes_some``: a broker whose disk has room again may not be settled yet."""
+        ``owes_some``: a broker whose disk has space again may not have its leaderships back yet."""
         interval_ms: float = self._settings.leader_imbalance_check_interval_ms
         if owes_some:
             interval_ms = min(interval_ms, OWED_BALANCE_MS)
         self._later("balance", BALANCE_PAUSE_MS if moved_some else interval_ms, self._balance)
 
     def balance_soon(self) -> None:
-        """A full disk has room again: do not wait for the next regular balance."""
+        """A full disk has space again: do not wait for the next regular balance."""
         if self._settings.auto_leader_rebalance_enable:
             self._later("balance", BALANCE_PAUSE_MS, self._balance)
 
     def writing(self, changes: Sequence[Change]) -> None:
-        """The controller writes these itself now."""
+        """The controller itself writes these paths now."""
         if any(isinstance(one, TopicChanged | TopicGone) for one in changes):
             self._topics_written_ms = self._clock.now_ms()
 
     def defers(self, path: str) -> bool:
-        """Whether what has changed there is in all likelihood this controller's own doing: then it
-        is read a moment later, with what comes until then."""
+        """Whether the change is most likely this controller's own: then it is read a moment later,
+        together with changes until then."""
         age_ms = self._clock.now_ms() - self._topics_written_ms
         if path != paths.TOPICS or age_ms > TOPICS_PAUSE_MS:
             return False
@@ -103,7 +104,7 @@ class ControllerChores:
         return True
 
     def next_slice(self, topics: Sequence[TopicImage]) -> list[str]:
-        """Topics, given in the order of their names, whose states it is time to read again."""
+        """Return the topics, in the order of their names, whose states are due for another read."""
         left = [topic for topic in topics if topic.name > self._reconciled_up_to] or topics
         chosen: list[str] = []
         count = 0
@@ -114,7 +115,7 @@ class ControllerChores:
                 break
             chosen.append(topic.name)
         self._reconciled_up_to = chosen[-1] if chosen else ""
-        # A topic of thousands of partitions is read at once, and pays for it by later turns.
+        # A topic of thousands of partitions is read in one turn; later turns are delayed for that.
         self._turns_to_skip = max(0, count - 1) // RECONCILED_AT_ONCE
         return chosen
 

@@ -1,4 +1,4 @@
-"""What is asked of a controllership: an event to be put together, and who waits for the reply."""
+"""A command for a controllership: a function that builds the event, and the caller's future."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class ControllerCommand(NamedTuple):
-    """The event is put together when its turn comes."""
+    """The event is built when the command's turn comes."""
 
     prepare: Callable[[], Awaitable[Event]]
     reply: asyncio.Future[Any]
 
 
 def fail(reply: asyncio.Future[Any], error: KafkaError) -> None:
-    """Answer with that error, unless there is an answer already."""
+    """Answer with that error, unless the caller has an answer already."""
     if not reply.done():
         reply.set_exception(error)
         # The caller may have stopped waiting, which needs no warning.

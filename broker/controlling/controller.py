@@ -1,7 +1,7 @@
-"""This broker as a candidate for controller: campaign, lead, resign, campaign again.
+"""This broker as a candidate for controller: elections, leadership and resignation.
 
-The winner of /controller raises /controller_epoch in the same group (C-03) and guards every later
-write with the version that it got; the losers wait for /controller to vanish.
+The broker that creates /controller raises /controller_epoch in the same multi request (C-03) and
+guards every later write with the resulting version; the others wait until /controller is removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RETRY_MS = 200
 
 
 class BrokerState(IntEnum):
-    """What a broker that serves reports of itself; the numbers are those of Kafka's metric."""
+    """The state that a running broker reports; the numbers are those of Kafka's metric."""
 
     RUNNING_AS_BROKER = 3
     RUNNING_AS_CONTROLLER = 4
@@ -67,7 +67,7 @@ class ControllerCandidate:
 
     @property
     def broker_state(self) -> BrokerState:
-        """What this broker reports itself to be."""
+        """The state that this broker reports."""
         is_complete = self._current is not None and self._current.is_complete
         return BrokerState.RUNNING_AS_CONTROLLER if is_complete else BrokerState.RUNNING_AS_BROKER
 
@@ -77,7 +77,7 @@ class ControllerCandidate:
         self._campaign = self._parts.tasks.spawn("controller", self._run(session))
 
     async def end(self) -> None:
-        """Resign, or stop standing; waiters are answered NOT_CONTROLLER (C-20)."""
+        """Resign or withdraw; waiting callers are answered NOT_CONTROLLER (C-20)."""
         campaign, self._campaign = self._campaign, None
         if campaign is not None:
             campaign.cancel()
@@ -102,7 +102,7 @@ class ControllerCandidate:
             self._current = None
 
     async def _elect(self, session: MetadataSession) -> Controllership | None:
-        """Win, or wait until there is something to be won."""
+        """Win, or wait until another election is possible."""
         changed = asyncio.Event()
 
         def on_change(_event: WatchEvent) -> None:
@@ -126,15 +126,15 @@ class ControllerCandidate:
             Replace(paths.CONTROLLER_EPOCH, paths.build_number(epoch), found.stat.version),
         ]
         if standing is not None:
-            # Of a controllership that is over: ours, of this life or an earlier one, or that of a
-            # broker that has died. Its epoch must not be used again (C-01).
+            # Of a controllership that has ended: this broker's, in this or an earlier process, or a
+            # dead broker's. Its epoch must not be used again (C-01).
             operations.insert(0, Delete(paths.CONTROLLER, standing.version))
         try:
             await session.multi(operations)
         except GroupFailed:
             return None
         except ConnectionLoss:
-            # A store that fails at once would be asked again at once, for ever.
+            # Without a pause, a store that fails at once would be asked in an endless loop.
             await self._parts.clock.sleep(_RETRY_MS)
             if not await self._has_won(session, epoch):
                 return None
@@ -152,7 +152,7 @@ class ControllerCandidate:
             return None
 
     async def _is_dead(self, holder: int | None, changed: asyncio.Event) -> bool:
-        """Wait for a change of the place, or for its holder's death, whichever shows first."""
+        """Wait until /controller changes or its holder dies, whichever is noticed first."""
         peer_watch = self._parts.peer_watch
         if peer_watch is None or holder is None:
             await changed.wait()
@@ -160,7 +160,8 @@ class ControllerCandidate:
         return await peer_watch.is_dead_before(changed, holder)
 
     async def _has_won(self, session: MetadataSession, epoch: int) -> bool:
-        """After a lost answer: the place is ours and the epoch is the one we tried (C-03)."""
+        """After a lost answer: whether /controller is ours and the epoch is the one we wrote
+        (C-03)."""
         standing = await session.exists(paths.CONTROLLER)
         stored = paths.parse_number((await session.get(paths.CONTROLLER_EPOCH)).data)
         return (

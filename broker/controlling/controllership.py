@@ -1,7 +1,7 @@
-"""One controllership: from a won election until resignation, one event after the other.
+"""One controllership: from the election until resignation, one event at a time.
 
-Owns the machine, the queue of events and the senders, and is thrown away as a whole when it ends
-(C-04). Watches only put marks on the queue; what is marked is read again when its turn comes.
+It owns the machine, the queue of events and the senders; all of them are discarded when it ends
+(C-04). Watches only put marks on the queue; a marked path is read when its turn comes.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.controller")
 
-# How often a decision is repeated because another client had changed the same znodes.
+# How often a decision is repeated when another client has changed the same znodes.
 REFUSALS_MAX = 20
 
 
 class ControllerParts(NamedTuple):
-    """What every controllership of this broker is made with."""
+    """The dependencies of every controllership of this broker."""
 
     settings: ControllerSettings
     check_configs: ConfigCheck
@@ -81,20 +81,20 @@ class ControllerParts(NamedTuple):
     clock: Clock
     random: Random
     tasks: Tasks
-    # Without one, the death of a controller shows when its session ends.
+    # Without it, the death of a controller is noticed only when its session ends.
     peer_watch: PeerWatch | None = None
 
 
 class _Refusal(NamedTuple):
-    """Which write of a decision the store refused, and why; those before it were done."""
+    """The write of a decision that the store refused, and the reason; earlier writes were done."""
 
     place: int
     error: GroupFailed
 
 
 class Controllership:
-    """Made after an election; ``run`` ends by an exception only. ``doubted``: brokers that were
-    seen to die, though the store does not know yet."""
+    """Created after an election; ``run`` ends only with an exception. ``doubted``: brokers that
+    seem to be dead before the store has noticed."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Controllership:
         self._state_log = StateLog(MetadataImage(cluster_id))
         self._queue: asyncio.Queue[str | Event | ControllerCommand] = asyncio.Queue()
         self._marks: set[str] = set()
-        # In the order in which they were asked: all are answered in it when this one resigns.
+        # In the order of the calls: on resignation all are answered in that order.
         self._commands: dict[asyncio.Future[Any], None] = {}
         queue, clock = self._queue.put_nowait, parts.clock
         self._lost = LostReplicas(clock, lambda node_id: queue(ReplicasAwaited(node_id)))
@@ -176,12 +176,12 @@ class Controllership:
         return reply
 
     def told(self) -> list[asyncio.Future[None]]:
-        """Futures that are done when every broker that answers knows all that was decided."""
+        """Return futures that are done when every responding broker knows all decisions."""
         return self._senders.told()
 
     @property
     def machine(self) -> Controller:
-        """The one that decides now; another one after the world had to be read again."""
+        """The present machine; it is replaced when the whole store was read again."""
         assert self._current is not None, "the world is read first"
         return self._current
 
@@ -190,8 +190,8 @@ class Controllership:
         return await self._rereading.deletion(topics)
 
     def configs_changed(self, delta: MetadataDelta) -> None:
-        """This broker has heard of other settings; of those of a topic that this controller has
-        made it has heard nothing new."""
+        """This broker has learned of changed settings; settings of topics that this controller has
+        just created are already known."""
         known = None if self._current is None else self.machine.image.configs
         for entity in delta.configs:
             is_new = known is None or known.get(entity) != delta.after.configs.get(entity)
@@ -214,7 +214,7 @@ class Controllership:
             self._mark(event.path)
 
     def _mark(self, path: str) -> None:
-        """Have something read again, once, however often it is marked meanwhile."""
+        """Queue a path to be read again, once, even if it is marked several times."""
         if path not in self._marks:
             self._marks.add(path)
             self._queue.put_nowait(path)
@@ -244,7 +244,7 @@ class Controllership:
         try:
             results = await self._perform(command.prepare)
         except (StoreError, Fenced, asyncio.CancelledError):
-            # Part of it may have been done: the caller must not believe either.
+            # Part of it may have been done: the caller must assume neither.
             fail(command.reply, KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the outcome is unknown"))
             raise
         else:
@@ -252,9 +252,9 @@ class Controllership:
                 command.reply.set_result(results)
 
     async def _perform(self, wanted: Wanted) -> Reply:
-        """Decide and carry out, again as long as others change what was decided upon (ZKT-26).
+        """Decide and carry out; repeat while other clients change the same znodes (ZKT-26).
 
-        What is a function is asked for the event anew each time."""
+        If ``event`` is a function, it is called again for each attempt."""
         untold: list[TopicPartition] = []
         finished = FinishedTopics()
         for _attempt in range(REFUSALS_MAX):
@@ -276,7 +276,7 @@ class Controllership:
         raise Fenced("the store keeps refusing a decision")
 
     async def _advance(self) -> None:
-        """Go on with what takes several steps, as far as it goes."""
+        """Continue work that takes several steps, as far as possible."""
         untold: list[TopicPartition] = []
         refusal_count = 0
         while refusal_count < REFUSALS_MAX:
@@ -292,9 +292,9 @@ class Controllership:
     async def _carry_out(
         self, decision: ControllerDecision, untold: list[TopicPartition]
     ) -> _Refusal | None:
-        """Do all writes, then send; or stop at the one that is refused.
+        """Do all writes, then send; or stop at the first refused write.
 
-        ``untold``: what earlier attempts wrote and the brokers have not been sent yet."""
+        ``untold``: writes of earlier attempts that have not been sent to the brokers yet."""
         machine = self.machine
         for index, write in enumerate(decision.records):
             self._chores.writing(write.changes)
@@ -320,7 +320,7 @@ class Controllership:
         except GroupFailed as failed:
             if failed.index == 0:
                 raise Fenced("another controller was elected") from failed
-            # Another writer was faster, such as a leader with its ISR: decide again.
+            # Another client wrote first, such as a leader with its ISR: decide again.
             logger.debug("the store refused a decision: %s", failed)
             return failed
         except (ConnectionLoss, SessionExpired) as error:
@@ -330,7 +330,7 @@ class Controllership:
     async def _recover(
         self, decision: ControllerDecision, refusal: _Refusal, untold: list[TopicPartition]
     ) -> None:
-        """See what the refused write did not know of; the whole world only if that is unclear."""
+        """Read the state that refused the write; read the whole store only if that is unclear."""
         write = decision.records[refusal.place]
         done = [change for one in decision.records[: refusal.place] for change in one.changes]
         at_fault = write.operations[refusal.error.index - 1]
@@ -341,7 +341,7 @@ class Controllership:
             items = [TopicPartition(one.topic, one.partition) for one in concerned]
             event = await self._rereading.states(items)
             news = self.machine.handle(event, self._parts.clock.now_ms())
-            # Whom to stop is known to this decision alone, and not found again when a part is done.
+            # Only this decision knows which replicas to stop; later reads do not find them again.
             is_whole = not done or not any(
                 isinstance(one.request, StopReplicaRequest) for one in decision.messages
             )
@@ -353,7 +353,7 @@ class Controllership:
         untold.clear()
 
     async def _load(self) -> None:
-        """Read the store, elect leaders, inform the brokers; again if the store has changed."""
+        """Read the store, elect leaders, inform the brokers; repeat if the store has changed."""
         for _attempt in range(REFUSALS_MAX):
             world = await self._reader.read(self._cluster_id, self.identity)
             machine = Controller(

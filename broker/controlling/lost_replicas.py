@@ -1,8 +1,7 @@
-"""When a controller asks brokers again for the replicas that they could not serve, or roles that
-they refused.
+"""Decides when a controller retries replicas that brokers could not serve, or roles they refused.
 
-A full disk refuses a new topic and is freed a minute later; a dead one refuses for ever. The answer
-does not show the difference, so the controller retries after ever longer pauses.
+A full disk refuses a new topic and is freed a minute later; a dead disk refuses for ever. The
+answer does not show the difference, so the controller retries with increasing pauses.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class _Alarms:
         self._timers: dict[int, Timer] = {}
 
     def set(self, node_id: int, delay_ms: float) -> bool:
-        """Whether the broker had none, and has that one now."""
+        """Set the timer; return False if the broker has one already."""
         if node_id in self._timers:
             return False
         due_ms = self._clock.now_ms() + delay_ms
@@ -36,7 +35,7 @@ class _Alarms:
         return True
 
     def stop(self) -> None:
-        """The controllership is over."""
+        """The controllership has ended."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -47,7 +46,7 @@ class _Alarms:
 
 
 class LostReplicas:
-    """Owned by one controllership. ``ask`` is called with a broker's id when its time has come."""
+    """Owned by one controllership. ``ask`` is called with a broker's id when its retry is due."""
 
     def __init__(self, clock: Clock, ask: Callable[[int], object]) -> None:
         self._clock = clock
@@ -58,7 +57,7 @@ class LostReplicas:
         self._asked: dict[int, set[TopicPartition]] = {}
 
     def failed(self, node_id: int) -> None:
-        """The broker cannot serve something, once more or for the first time."""
+        """The broker cannot serve a replica, again or for the first time."""
         now_ms = self._clock.now_ms()
         last_ms = self._failed_ms.get(node_id)
         self._failed_ms[node_id] = now_ms
@@ -69,16 +68,16 @@ class LostReplicas:
             self._delays[node_id] = delay_ms
 
     def asked(self, node_id: int, partitions: Collection[TopicPartition]) -> None:
-        """The broker is being asked about these."""
+        """The controller asks the broker about these now."""
         self._asked[node_id] = set(partitions)
 
     def take_back(
         self, node_id: int, served: Iterable[TopicPartition]
     ) -> tuple[TopicPartition, ...]:
-        """Those of the served ones that the broker was asked about; each once per question.
+        """Return the served replicas that the broker was asked about, once per request.
 
-        Else a replica that fails as soon as it leads, and only then, would go back and forth as
-        fast as requests can be sent."""
+        Otherwise a replica that fails only when it leads would change back and forth as fast as
+        requests can be sent."""
         asked = self._asked.get(node_id)
         if not asked:
             return ()
@@ -91,8 +90,9 @@ REFUSED_ROLE_RETRY_MS = 10_000.0
 
 
 class RefusedRoles:
-    """Owned by one controllership: what each broker refused, told to that broker again after a
-    while, in one request. Telling all brokers at once would double the refusals every time."""
+    """Owned by one controllership: the roles that each broker refused, sent again to that broker
+    after a while in one request. Sending them to all brokers would double the refusals each
+    time."""
 
     def __init__(
         self, clock: Clock, again: Callable[[int, tuple[TopicPartition, ...]], object]
@@ -103,7 +103,7 @@ class RefusedRoles:
         self.stop = self._alarms.stop
 
     def refused(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """The broker has not taken on these roles."""
+        """The broker has refused these roles."""
         self._alarms.set(node_id, REFUSED_ROLE_RETRY_MS)
         self._refused.setdefault(node_id, set()).update(partitions)
 

@@ -33,7 +33,7 @@ class PeerWatch:
         self._tasks = tasks
 
     async def is_dead_before(self, changed: asyncio.Event, node_id: int) -> bool:
-        """Wait for ``changed`` or the broker's death; on death set ``changed``, return True."""
+        """Wait for ``changed`` or the broker's death; on death set ``changed`` and return True."""
         deaths: list[int] = []
 
         async def watch() -> None:

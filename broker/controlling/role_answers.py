@@ -18,7 +18,7 @@ logger = logging.getLogger("ottla.controller")
 
 
 class RoleAnswers(NamedTuple):
-    """Replicas that took on their role, those whose disk failed, and those that refused it."""
+    """Replicas that took their role, those whose disk failed, and those that refused."""
 
     served: tuple[TopicPartition, ...]
     failed: tuple[TopicPartition, ...]
@@ -43,7 +43,7 @@ def role_answers(
                 served.append(item)
                 continue
             (failed if error is ErrorCode.KAFKA_STORAGE_ERROR else refused).append(item)
-            logger.info("broker %d has not taken on its role in %s: %s", node_id, item, error)
+            logger.info("broker %d has not taken its role in %s: %s", node_id, item, error)
     return RoleAnswers(tuple(served), tuple(failed), tuple(refused))
 
 

@@ -1,7 +1,7 @@
 """Sends the controller's requests: to its own broker by a call, to the others over the wire.
 
 One connection per broker, one request on it at a time (C-11). After any failure the connection is
-given up, so that nothing of an abandoned request can arrive behind what follows.
+closed, so that an abandoned request cannot arrive after the next one.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class WireChannel:
         return made
 
     def _give_up(self, node_id: int, connection: Connection, reason: str) -> None:
-        """Close it on purpose, which is no sign that the other broker has died."""
+        """Close the connection on purpose, so that this does not count as the other broker's
+        death."""
         if self._connections.get(node_id) is connection:
             del self._connections[node_id]
         connection.close(reason)

@@ -1,8 +1,8 @@
-"""Brings the lines of the audit log to the topic ``__audit``, beside the file or log that has them.
+"""Copies the lines of the audit log to the topic ``__audit``, in addition to its file or logger.
 
-A request never waits for it. Lines wait in a bounded queue; what does not fit is counted, and stays
-in the file. One task sends them to the topic's leader, in order. A send whose answer is lost is
-repeated, so a line may stand in the topic twice, with the same broker and sequence number.
+Requests never wait for this. Lines wait in a bounded queue; lines that do not fit are counted, and
+remain in the file. One task sends them to the topic's leader, in order. It repeats a send whose
+answer is lost, so the topic may contain a line twice, with the same broker and sequence number.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ logger = logging.getLogger("ottla.audit")
 
 _PRODUCE = declare(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, 9, 12)
 _PARTITION = 0
-# What may wait for the topic.
+# Maximum size of the queue.
 LINES_MAX = 10_000
 BYTES_MAX = 8 << 20
-# What goes into one request: far below the largest batch that a topic takes by default.
+# Maximum size of one request: far below the default limit of a topic's batches.
 BATCH_LINES_MAX = 500
 BATCH_BYTES_MAX = 256 << 10
-# Lines that come shortly after each other share a request.
+# Lines within this time share a request.
 LINGER_MS = 50.0
 RETRY_MS = 100.0
 RETRY_MS_MAX = 5_000.0
@@ -53,7 +53,7 @@ REQUEST_TIMEOUT_MS = 10_000
 
 
 class AuditTopic:
-    """Owned by the server. ``make_topics`` has topics made; it is set before ``run``."""
+    """Owned by the server. ``make_topics`` requests topics; it is set before ``run``."""
 
     def __init__(self, node_id: int, peers: Peers, metadata: MetadataCache, clock: Clock) -> None:
         self.make_topics: Callable[[Iterable[str]], object] | None = None
@@ -69,16 +69,16 @@ class AuditTopic:
         self._leader = -1
         self._last_problem = ""
         self._is_full = False
-        # Lines that are not in the topic, because too many waited or the topic takes none so long.
+        # Lines omitted because the queue was full or the topic was unavailable for too long.
         self.left_out_count = 0
 
     @property
     def waiting_count(self) -> int:
-        """Lines that are not in the topic yet."""
+        """Number of lines that are not in the topic yet."""
         return len(self._lines)
 
     def add(self, line: str) -> None:
-        """Have a line brought to the topic, or count it as left out. Never waits."""
+        """Queue a line for the topic, or count it as omitted. Never waits."""
         value = line.encode()
         size = self._waiting_bytes + len(value)
         if len(self._lines) >= LINES_MAX or size > BYTES_MAX:
@@ -94,7 +94,7 @@ class AuditTopic:
         self._wake.set()
 
     async def run(self) -> None:
-        """Bring lines to the topic until cancelled."""
+        """Send lines to the topic until cancelled."""
         pause_ms = RETRY_MS
         try:
             while True:
@@ -113,14 +113,14 @@ class AuditTopic:
             self._disconnect("entries are no longer written to the audit topic")
 
     async def finish(self, timeout_ms: float) -> None:
-        """Return when all lines are in the topic, or when the time is up; ``run`` goes on."""
+        """Return when all lines are in the topic, or after the time limit; ``run`` continues."""
         deadline_ms = self._clock.now_ms() + timeout_ms
         while self._lines and self._clock.now_ms() < deadline_ms:
             await self._clock.sleep(LINGER_MS)
 
     def _is_missing(self) -> bool:
-        """Whether the topic is not there yet. The controller has it made, which sends no request
-        for that: no line of the audit log comes of it."""
+        """Whether the topic does not exist yet. The controller is asked to create it without a
+        request that would itself be audited."""
         if self._metadata.topic(AUDIT_TOPIC) is not None:
             return False
         if self._metadata.controller_id == self._node_id and self.make_topics is not None:
@@ -128,7 +128,7 @@ class AuditTopic:
         return True
 
     async def _send_some(self) -> bool:
-        """Whether the first lines are in the topic now."""
+        """Send the first lines; return whether the topic contains them now."""
         batch = self._next_batch()
         try:
             connection = await self._to_leader()
@@ -167,7 +167,7 @@ class AuditTopic:
             self._waiting_bytes -= len(self._lines.popleft()[1])
 
     async def _to_leader(self) -> Connection:
-        """The connection to the leader. Raises as ``Peers.connect``."""
+        """Return the connection to the leader. Raises as ``Peers.connect``."""
         leader, _epoch = self._metadata.leader_of(AUDIT_TOPIC, _PARTITION)
         connection = self._connection
         if connection is None or connection.closed or leader != self._leader:
@@ -184,7 +184,7 @@ class AuditTopic:
             self._connection = None
 
     def _tell(self, problem: str) -> None:
-        """The operator is told once for each problem; the lines are in the file meanwhile."""
+        """Warn the operator once per problem; the file has the lines meanwhile."""
         if problem != self._last_problem:
             self._last_problem = problem
             logger.warning("entries cannot be written to %s: %s", AUDIT_TOPIC, problem)

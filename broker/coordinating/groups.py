@@ -1,7 +1,7 @@
-"""The group coordinator of this broker: the groups whose partition of the offsets topic it leads.
+"""The group coordinator of this broker: serves groups whose offsets partition it leads.
 
-Its shards are kept and found as those of every coordinator are (shards_table.py); what happens in
-them is decided in coordinator/group.
+shards_table.py keeps and finds its shards, as for every coordinator; coordinator/group contains the
+decisions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Random
 
 _MINUTE_MS = 60_000
-# Of the largest batch that the offsets topic takes, what is not a group's own record.
+# The part of the offsets topic's largest batch that is not the group's own record.
 _BATCH_OVERHEAD_BYTES = 1_024
 
 
@@ -67,7 +67,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
 
 
 def _assignor_name(item: str) -> str:
-    """What members call the assignor of a Java class, or of that name."""
+    """Return the members' name of an assignor, given a Java class or that name."""
     return item.rpartition(".")[2].removesuffix("Assignor").lower()
 
 
@@ -80,7 +80,7 @@ def group_machines(
 
     def new_id() -> str:
         drawn = bytearray(random.token(16))
-        # Version 4 and its variant, as a UUID that was drawn at random says of itself.
+        # Version 4 and its variant, as in a randomly drawn UUID.
         drawn[6] = drawn[6] & 0x0F | 0x40
         drawn[8] = drawn[8] & 0x3F | 0x80
         text = drawn.hex()
@@ -95,8 +95,8 @@ def group_machines(
 
 
 def _load_shard() -> tuple[type[GroupScope], type[GroupShard]]:
-    """Called with the first partition that is led: groups are a seventh of all code, and a broker
-    that has no groups yet starts without it."""
+    """Import on first use, with the first led partition: groups are a seventh of all code, and a
+    broker without groups starts faster without it."""
     from ottla.coordinator.group.common.scope import GroupScope
     from ottla.coordinator.group.shard import GroupShard
 
@@ -104,9 +104,9 @@ def _load_shard() -> tuple[type[GroupScope], type[GroupShard]]:
 
 
 class GroupCoordinator(Coordinator["GroupMachine"]):
-    """Owned by the server; handlers ask it, ``Partitions`` tells it of roles.
+    """Owned by the server; handlers call it, and ``Partitions`` reports roles to it.
 
-    ``make_machine`` gives an empty ``GroupShard``."""
+    ``make_machine`` returns an empty ``GroupShard``."""
 
     def __init__(
         self,
@@ -117,9 +117,9 @@ class GroupCoordinator(Coordinator["GroupMachine"]):
         super().__init__(OFFSETS_TOPIC, metadata, make_machine, parts)
 
     def timeline(self, group_id: str) -> list[dict[str, Any]]:
-        """What happened in the group lately, oldest first, as rows for people and programs.
+        """Return the group's recent events, oldest first, as rows for people and programs.
 
-        Raises KafkaError: not the coordinator, still loading, or nothing is known."""
+        Raises KafkaError: not the coordinator, still loading, or no events are known."""
         shard, error = self.find(group_id)
         if shard is None:
             raise KafkaError(error)

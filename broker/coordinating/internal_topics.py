@@ -1,8 +1,7 @@
-"""Topics that are made because a client needs them, first of all those that the cluster keeps for
-itself: how they are made, and when.
+"""Creates topics that a client needs, above all the cluster's internal topics.
 
-They are made when they are first needed (FindCoordinator, Metadata), with the settings of the
-broker's configuration and never with a client's.
+They are created at their first use (FindCoordinator, Metadata), with the settings of the broker's
+configuration, never with a client's.
 """
 
 from __future__ import annotations
@@ -27,34 +26,34 @@ logger = logging.getLogger("ottla.coordinator")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-# Another number of partitions would send every group to another coordinator, which knows nothing.
+# Another number of partitions would map every group to another coordinator, which lacks its state.
 FIXED_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
-# No tool of Kafka's has to write them.
+# None of Kafka's tools has to write these topics.
 _WITHOUT_TOOLS = frozenset({TRANSACTIONS_TOPIC, AUDIT_TOPIC})
-# Kafka's admin tools call themselves so, and may write what no other client may.
+# Client id of Kafka's admin tools, which may write what other clients may not.
 ADMIN_CLIENT_ID = "__admin_client"
-# What brokers' connections for the audit topic are for; client ids begin with it.
+# Purpose of the brokers' connections for the audit topic; their client ids begin with it.
 AUDIT_PURPOSE = "audit"
 DEFAULT = -1
 _CREATE_TIMEOUT_MS = 30_000
-# Topics that could not be made, by name: clients choose the names.
+# Topics that could not be created, by name; limited, because clients choose the names.
 _REMEMBERED_MAX = 1_000
 
 
 def is_closed_to(client_id: str, topic: str) -> bool:
-    """Whether that client may not produce to the topic: one stray record would be taken for a
-    commit, keep a partition from loading, or forge a line of the audit log (TXN-07)."""
+    """Whether that client must not produce to the topic: one stray record would be read as a
+    commit, prevent a partition from loading, or forge a line of the audit log (TXN-07)."""
     is_tool = client_id == ADMIN_CLIENT_ID and topic not in _WITHOUT_TOOLS
     return topic in INTERNAL_TOPICS and not is_tool
 
 
 def is_audit_writer(client_id: str) -> bool:
-    """Whether a client calls itself what a broker does that writes lines of the audit log."""
+    """Whether the client id is the one of brokers that write the audit log."""
     return client_id.startswith(f"{AUDIT_PURPOSE}-")
 
 
 def flaw_of(topic: str, configs: Mapping[str, str | None]) -> str | None:
-    """Why an administrator must not make an internal topic with these settings."""
+    """Return why an administrator must not create an internal topic with these settings."""
     policy = configs.get("cleanup.policy")
     if topic in FIXED_TOPICS and policy is not None and policy.strip() != "compact":
         return f"{topic} has to be compacted: retention would delete what still counts"
@@ -64,7 +63,8 @@ def flaw_of(topic: str, configs: Mapping[str, str | None]) -> str | None:
 
 
 def flaw_of_all(topic: str, configs: Mapping[str, str]) -> str | None:
-    """Why an internal topic must not have these settings alone, and defaults for the others."""
+    """Return why an internal topic must not have only these settings and defaults for the
+    others."""
     return flaw_of(topic, {"cleanup.policy": configs.get("cleanup.policy", "")})
 
 
@@ -108,7 +108,7 @@ class InternalTopics:
         if topic == AUDIT_TOPIC:
             return TopicSpec(
                 topic,
-                # One, so that readers see the lines of all brokers in one order.
+                # One partition, so that readers see the lines of all brokers in one order.
                 partition_count=1,
                 replication_factor=config.audit_topic_replication_factor,
                 configs={
@@ -121,7 +121,7 @@ class InternalTopics:
         return TopicSpec(topic)
 
     def completed(self, spec: TopicSpec) -> TopicSpec:
-        """What an administrator wants made; of an internal topic, what was left out is ours."""
+        """Return an administrator's request, completed for an internal topic with our settings."""
         own = self.spec(spec.name)
         if spec.assignment is None:
             if spec.partition_count == DEFAULT:
@@ -131,14 +131,14 @@ class InternalTopics:
         return replace(spec, configs={**own.configs, **spec.configs}) if own.configs else spec
 
     def request(self, topics: Iterable[str]) -> None:
-        """Have topics made, but for those underway; the clients that need them come again."""
+        """Request topics that are not being created yet; the clients that need them retry."""
         fresh = [topic for topic in topics if topic not in self._underway]
         if fresh:
             self._underway.update(fresh)
             self._tasks.spawn(f"make {', '.join(fresh)}", self._make(fresh))
 
     def is_underway(self, topic: str) -> bool:
-        """Whether the topic is being made."""
+        """Whether the topic is being created."""
         return topic in self._underway
 
     async def _make(self, topics: list[str]) -> None:
@@ -152,7 +152,7 @@ class InternalTopics:
             self._tell(result)
 
     def _tell(self, result: TopicResult) -> None:
-        """Clients ask many times a second; the operator is told once for each reason."""
+        """Warn the operator once per reason: clients ask many times a second."""
         topic, error = result.name, result.error_code
         if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             self._last_error.pop(topic, None)

@@ -1,11 +1,11 @@
-"""Runs one coordinator machine over the internal partition it lives on.
+"""Runs one coordinator machine on its internal partition.
 
-A shard lives as long as this broker leads its partition without a break, in one leader epoch or in
-several: the controller raises it when a follower leaves the ISR. It loads, then hands requests to
-the machine and carries out what comes back: appends go to the log in the very step in which the
-machine decided (hazard G-02), answers that depend on them come from the machine once it hears that
-they are committed (G-03).
-When anything is in doubt the machine is thrown away and another one loaded: there is no undoing.
+A shard lives as long as this broker leads its partition without interruption, in one leader epoch
+or in several: the controller raises it when a follower leaves the ISR. The shard loads, then passes
+requests to the machine and performs its effects: it appends to the log in the same step in which
+the machine decided (hazard G-02); the machine returns dependent answers once it learns that the
+appends are committed (G-03). In case of doubt the machine is discarded and a new one is loaded:
+decisions are never undone.
 """
 
 from __future__ import annotations
@@ -51,23 +51,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.coordinator")
 
 ACKS_ALL = -1
-# A bug that the next deadline finds again, or a file that cannot be opened for the moment, must
-# not keep the loop busy.
+# Pause after a bug that the next deadline would find again, or a file that cannot be opened at the
+# moment: the loop must not be kept busy.
 _PAUSE_MS = 1_000.0
 _PAUSE_MS_MAX = 60_000.0
 _NONE = ErrorCode.NONE
 
 
 class PendingReply(NamedTuple):
-    """A request that waits: where its answer goes, and how to say that there is none."""
+    """A waiting request: the callback for its answer, and the one for a failure."""
 
     later: DeferredAnswer[Any]
     refuse: Callable[[ErrorCode], Any]
 
 
 class ShardState(Enum):
-    """LOADING answers COORDINATOR_LOAD_IN_PROGRESS. COORDINATOR_NOT_AVAILABLE answer DAMAGED,
-    whose log cannot be read, and FAILED, which has come upon a bug and will be loaded again."""
+    """LOADING answers COORDINATOR_LOAD_IN_PROGRESS. COORDINATOR_NOT_AVAILABLE is the answer of
+    DAMAGED, whose log cannot be read, and of FAILED, which has met a bug and will be loaded
+    again."""
 
     LOADING = auto()
     ACTIVE = auto()
@@ -77,20 +78,21 @@ class ShardState(Enum):
 
 
 class Performer(Protocol):
-    """Does what machines of one kind want done beside answers and appends, now or later, and
-    tells ``Shard.report`` what has become of it."""
+    """Performs the effects of one kind of machine besides answers and appends, now or later, and
+    reports the outcome with ``Shard.report``."""
 
     def perform(self, shard: Shard[Any], effect: Any) -> object: ...
 
     def forget(self, machine: Machine) -> object:
-        """The machine has been dropped: drop what waits for its effects."""
+        """The machine has been discarded: drop what waits for its effects."""
 
 
 class ShardParts(NamedTuple):
-    """What all shards of a coordinator share.
+    """The dependencies that all shards of a coordinator share.
 
-    ``commit_timeout_ms``: how long a request waits for an append to be committed, for groups
-    offsets.commit.timeout.ms. ``performer`` does what only machines of one kind want done."""
+    ``commit_timeout_ms``: how long a request waits for an append to be committed; for groups it is
+    offsets.commit.timeout.ms. ``performer`` performs effects that only machines of one kind
+    have."""
 
     clock: Clock
     stalls: StallClock
@@ -106,9 +108,9 @@ class ShardParts(NamedTuple):
 
 
 class Shard(Generic[M]):
-    """Owned by the coordinator; made when this broker begins to lead its partition.
+    """Owned by the coordinator; created when this broker begins to lead its partition.
 
-    ``make_machine`` gives an empty machine. ``load`` is called once, ``end`` ends it for good."""
+    ``make_machine`` returns an empty machine. ``load`` is called once; ``end`` is final."""
 
     def __init__(
         self,
@@ -117,7 +119,7 @@ class Shard(Generic[M]):
         parts: ShardParts,
     ) -> None:
         self.partition = partition
-        # The latest one that it was told of, by the coordinator.
+        # The latest leader epoch that the coordinator has set.
         self.leader_epoch = partition.leader_epoch
         self.state = ShardState.LOADING
         self._make_machine = partial(limited, make_machine, partition)
@@ -140,13 +142,13 @@ class Shard(Generic[M]):
         self._is_performing = False
         self._timer: WheelTimer | None = None
         self._armed_ms = 0.0
-        # How often in a row loading has come upon a bug.
+        # How many consecutive loads have met a bug.
         self._failed_count = 0
 
     def check(self) -> ErrorCode:
-        """Whether the machine may be asked now. Valid only while this broker leads (G-12)."""
+        """Whether the machine may be called now. Valid only while this broker leads (G-12)."""
         if self.state is ShardState.ACTIVE:
-            # Also while the next epoch is on its way to the disk: appends are answered afterwards.
+            # Also while the next epoch is being made durable: appends are answered afterwards.
             led = self.partition.replica.leads_since(self.leader_epoch)
             return _NONE if led else ErrorCode.NOT_COORDINATOR
         if self.state is ShardState.LOADING:
@@ -178,18 +180,18 @@ class Shard(Generic[M]):
         except (KafkaError, CorruptLogError) as error:
             may_pass = isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
             if is_wanted() and may_pass:
-                # Otherwise the directory fails, and takes the partition away.
+                # Otherwise the directory fails, and the partition is removed.
                 self._reload(_PAUSE_MS)
             elif is_wanted():
                 self.state = ShardState.DAMAGED
                 logger.error("%s-%d cannot be loaded: %s", *self.partition.partition, error)
         except Exception as error:
-            # A bug. A task that dies of it would stop the broker, and with it all other shards.
+            # A bug. If the task ended with it, the broker would stop, and with it all other shards.
             if self.machine is machine and self.state in (ShardState.LOADING, ShardState.ACTIVE):
                 self._fail(error)
 
     def _begin(self, machine: M, count: int, took_ms: float) -> None:
-        """All is read."""
+        """The partition is loaded."""
         effects = machine.on_loaded(self._moment())
         self.state = ShardState.ACTIVE
         self._call(lambda _moment: effects)
@@ -199,7 +201,7 @@ class Shard(Generic[M]):
             logger.info("loaded %d records of %s-%d in %d ms", count, *where, took_ms)
 
     def _fail(self, error: Exception) -> None:
-        """The machine may have half applied records: load a new one, after ever longer pauses."""
+        """The machine may have applied records in part: load a new one, after increasing pauses."""
         pause_ms = min(_PAUSE_MS * 2**self._failed_count, _PAUSE_MS_MAX)
         self._failed_count += 1
         logger.error(
@@ -221,7 +223,7 @@ class Shard(Generic[M]):
         self._drop(error, ask_machine=was_active)
 
     def _reload(self, pause_ms: float = 0.0, meanwhile: ShardState = ShardState.LOADING) -> None:
-        """Throw the machine away, which may believe what the log does not say."""
+        """Discard the machine, whose state may differ from the log."""
         if meanwhile is ShardState.LOADING:
             logger.warning("%s-%d is loaded again", *self.partition.partition)
         self.state = meanwhile
@@ -239,7 +241,7 @@ class Shard(Generic[M]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        # What the machine wanted before this is not carried out: its log is closed to it.
+        # Earlier effects of the machine are not performed: it may no longer write to its log.
         effects = list(self._effects)
         self._effects.clear()
         if self._parts.performer is not None:
@@ -256,25 +258,24 @@ class Shard(Generic[M]):
     # ---- requests to the machine ----
 
     def handle(self, request: Any, caller: RequestOrigin, asked: PendingReply) -> None:
-        """Pass a request to the machine, which ``check`` allows; the answer comes now or later."""
+        """Pass a request to the machine after ``check``; the answer comes now or later."""
         self._last_ticket = ticket = self._last_ticket + 1
         self._asked[ticket] = asked
         self._call(partial(self.machine.handle, request, caller, ticket))
 
     def on_topics_changed(self) -> None:
-        """Topics or their partitions are different."""
+        """Topics or their partitions have changed."""
         if self.state is ShardState.ACTIVE:
             self._call(self.machine.on_topics_changed)
 
     def report(self, machine: M, ask: Callable[[Moment], Sequence[object]]) -> None:
-        """Tell the machine what has become of something it wanted done; one that has been thrown
-        away meanwhile is told nothing."""
+        """Report the outcome of an effect to the machine; a discarded machine gets no report."""
         if self.machine is not machine or self.state is not ShardState.ACTIVE:
             return
         try:
             self._call(ask)
         except Exception as error:
-            # A bug, for which the machine is dropped. It must not reach the caller, which
+            # A bug, for which the machine is discarded. The error must not reach the caller, which
             # serves other shards, too.
             logger.error("%s-%d: %r", *self.partition.partition, error, exc_info=error)
 
@@ -296,7 +297,7 @@ class Shard(Generic[M]):
         return self._parts.stalls.moment()
 
     def _call(self, ask: Callable[[Moment], Sequence[object]]) -> None:
-        """Ask the machine something and carry out what it wants."""
+        """Call the machine and perform its effects."""
         machine = self.machine
         is_sane = False
         try:
@@ -304,7 +305,7 @@ class Shard(Generic[M]):
             is_sane = True
         finally:
             if not is_sane and self.state is ShardState.ACTIVE:
-                # A bug in a decision, which may be half applied.
+                # A bug in a decision, which may be applied in part.
                 self._reload(_PAUSE_MS)
         if not self._is_performing:
             self._perform()
@@ -315,8 +316,8 @@ class Shard(Generic[M]):
                 self._arm()
 
     def _perform(self) -> None:
-        """Carry out effects in the order of the decisions. An answer that leaves may bring in the
-        next request of its connection: what comes of that waits its turn here."""
+        """Perform effects in the order of the decisions. Sending an answer may make the next
+        request of its connection arrive: its effects wait in the queue."""
         self._is_performing = True
         try:
             while self._effects:
@@ -348,7 +349,7 @@ class Shard(Generic[M]):
         machine = self.machine
         written = partition.write(AppendPlan(_NONE, None, parse_batch(data)), ACKS_ALL)
         if self.machine is not machine or self.state is not ShardState.ACTIVE:
-            # A disk that failed under it has taken the partition away, and all have been told.
+            # A disk failure has removed the partition, and all waiting requests are answered.
             return
         if written.error_code is not _NONE:
             self._on_settled(append.token, written.error_code)
@@ -356,7 +357,7 @@ class Shard(Generic[M]):
         self.follow(append.token, written)
 
     def follow(self, token: Token, written: AppendOutcome) -> None:
-        """Hear what becomes of an append, after those before it."""
+        """Follow the outcome of an append, after those before it."""
         if needs_flush := self.partition.flush_is_due:
             self._parts.flushes.start(self.partition)
         outcome = self._appends.outcome(written.next_offset, needs_flush=needs_flush)
@@ -368,8 +369,8 @@ class Shard(Generic[M]):
     # ---- deadlines ----
 
     def _arm(self) -> None:
-        """Be called at the machine's next deadline. A timer that comes too early looks again;
-        heartbeats move deadlines all the time, and need not move it."""
+        """Set a timer for the machine's next deadline. A timer that rings too early checks again:
+        heartbeats move deadlines all the time, without moving the timer."""
         deadline_ms = self.machine.next_deadline_ms()
         if deadline_ms is None:
             return
@@ -388,7 +389,7 @@ class Shard(Generic[M]):
         deadline_ms = self.machine.next_deadline_ms()
         if deadline_ms is None:
             return
-        # After a stall this clock has stood still, so members get their time to be heard (G-09).
+        # After a stall this clock stands still, so members get time to be heard (G-09).
         if deadline_ms > self._parts.stalls.now_ms() or self.check() is not _NONE:
             self._arm()
         else:

@@ -1,7 +1,7 @@
-"""One shard's appends that are not committed yet: in log order, with one parked request for all.
+"""One shard's uncommitted appends, in log order, with one parked request for all.
 
-The high watermark passes appends in their order, so only the first is ever asked about; a thousand
-commits on their way cost one parked waiter and not a thousand that are all woken by each move.
+The high watermark passes appends in their order, so only the first one is checked: a thousand
+pending commits need one parked waiter, instead of a thousand that every move wakes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock
     from ottla.protocol.records.compression import Codec
 
-# What a coordinator's caller is told of an append that failed: clients look for the coordinator
-# again, or come again. Sizes stay as they are: the machine knows what was too large.
+# Errors for callers whose append failed: clients look for the coordinator again, or retry. Size
+# errors are kept: the machine knows which record was too large.
 _AS_COORDINATOR = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    # It has been appended, and this broker has not led ever since.
+    # It was appended, and this broker has lost the leadership since.
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -43,10 +43,10 @@ class _Open(NamedTuple):
 
 
 class OpenAppends:
-    """Owned by one shard, which tells what has been written and hears what came of it.
+    """Owned by one shard, which adds its appends and receives their outcomes.
 
-    ``on_settled(token, error)`` comes exactly once for each, ``on_overdue(token)`` before it or
-    not at all; neither after ``close`` and neither from within ``add``."""
+    ``on_settled(token, error)`` is called exactly once for each append, ``on_overdue(token)`` at
+    most once and before it; neither after ``close`` and neither from within ``add``."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class OpenAppends:
         return len(self._open)
 
     def outcome(self, required_offset: int, *, needs_flush: bool) -> ErrorCode | None:
-        """The outcome of an append up to that offset; None while it is open.
+        """Return the outcome of an append up to that offset; None while it is open.
 
-        Too few replicas after the append is no outcome: the records are in the log and count when
-        a replica comes back (hazard R-20). Waiting requests end at their deadline."""
+        Too few replicas after the append is not an outcome: the records are in the log and count
+        when a replica returns (hazard R-20). Waiting requests end at their deadline."""
         partition = self._partition
         state = partition.replication_state(required_offset, self._leader_epoch)
         if state is None or state is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
@@ -105,7 +105,7 @@ class OpenAppends:
             self._waiter = None
 
     def _park(self) -> None:
-        # Those that are overdue stand first. When all are, the clock has nothing to say.
+        # Overdue appends come first. If all are overdue, the clock need not be checked.
         if self._overdue_count < len(self._open):
             deadline_ms = self._open[self._overdue_count].deadline_ms
         else:
@@ -116,7 +116,7 @@ class OpenAppends:
         )
 
     def _settle(self) -> bool:
-        """Report what is known by now; True when nothing is open any more."""
+        """Report the known outcomes; True if no append is open any more."""
         while self._open:
             first = self._open[0]
             error = self.outcome(first.required_offset, needs_flush=first.needs_flush)
@@ -157,14 +157,15 @@ def batch_bytes_max(partition: PartitionRuntime) -> int:
 
 
 def limited(make_machine: Callable[[], M], partition: PartitionRuntime) -> M:
-    """A new machine that knows how much the partition takes at once."""
+    """Return a new machine with the size limit of the partition's batches."""
     machine = make_machine()
     machine.limit_batches(partial(batch_bytes_max, partition))
     return machine
 
 
 def encoded(append: Append, wall_ms: int, codec: Codec) -> bytearray:
-    """The append as one batch; writable, as the log stamps its offset and epoch into it."""
+    """Encode the append as one batch; writable, because the log writes its offset and epoch into
+    it."""
     writer = append.writer
     options = BatchOptions(
         codec=codec,

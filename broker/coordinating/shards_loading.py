@@ -1,6 +1,6 @@
-"""Reads an internal partition from start to end into the machine that lives on it.
+"""Reads an internal partition from start to end into its machine.
 
-Slice by slice, and slices of different partitions in turn: requests are served between the slices
+It reads in slices, and alternates between partitions: the broker serves requests between the slices
 of a partition with millions of records, and small partitions do not wait for large ones.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.protocol.records.batch import RecordBatch
     from ottla.protocol.records.record import Record
 
-# A few milliseconds of work. What remains of a read when a slice ends is read again.
+# A few milliseconds of work. The rest of a read is read again in the next slice.
 READ_BYTES_MAX = 128 * 1024
 SLICE_RECORDS = 2_500
 _CONTINUED = 0x80
@@ -50,18 +50,18 @@ class Loader:
         self._clock = clock
         self._offload = offload
         self._waiting = waiting
-        # Held for a slice, handed on in order of asking.
+        # Held for a slice, and handed on in the order of requests.
         self._turn = asyncio.Lock()
 
     async def load(
         self, partition: PartitionRuntime, into: Replay, is_wanted: Callable[[], bool]
     ) -> int | None:
-        """How many records there were, once all is read and committed; nothing is between the
-        last read and the return. None when it is not wanted any more.
+        """Return the number of records when all are read and committed; there is no step between
+        the last read and the return. None if the load is no longer wanted.
 
-        A leader may hold records that no other replica has. They are this epoch's now and will be
-        committed, but until then no client may see their effect (hazard G-03), so loading ends when
-        the high watermark has come as far. Raises KafkaError, CorruptLogError."""
+        A leader may have records that no other replica has. They belong to this epoch now and will
+        be committed, but until then no client may see their effect (hazard G-03), so loading waits
+        until the high watermark has passed them. Raises KafkaError, CorruptLogError."""
         log = partition.log
         offset, count = log.log_start_offset, 0
         while is_wanted():
@@ -80,20 +80,20 @@ class Loader:
     async def _slice(
         self, partition: PartitionRuntime, offset: int, into: Replay
     ) -> tuple[int, int]:
-        """One read's worth from an offset on: the next offset, and the number of records."""
+        """Read one slice from an offset on; return the next offset and the number of records."""
         log = partition.log
-        # Retention and DeleteRecords may have been here meanwhile.
+        # Retention or DeleteRecords may have raised the start meanwhile.
         offset = max(offset, log.log_start_offset)
         end = log.log_end_offset
         found = log.read(offset, READ_BYTES_MAX, end, True)
         if found.region is None:
-            # Compaction has left nothing from here on.
+            # Compaction has left no records from here on.
             return end, 0
         try:
             data = await self._offload.run(found.region.read)
         except OSError as error:
-            # The directory's health judges it: an unhandled error in this task would stop the
-            # broker.
+            # The directory's health check handles it: an unhandled error in this task would stop
+            # the broker.
             raise log.home.health.judge(f"cannot read the log of {log.partition}", error) from error
         total = 0
         records: list[LogRecord] = []
@@ -104,7 +104,7 @@ class Loader:
                     f"the checksum of the batch at offset {batch.base_offset} is wrong",
                 )
             next_offset = batch.next_offset
-            # The first batch of a slice may begin before the offset that was asked for.
+            # The first batch of a slice may begin before the requested offset.
             if next_offset <= offset:
                 continue
             offset = next_offset
@@ -134,7 +134,7 @@ class Loader:
                 into.replay_marker(marker.producer_id, marker.producer_epoch, committed)
             return
         if batch.is_compressed and batch.size_bytes > INLINE_BYTES_MAX:
-            # Only the decompression happens there; what it returns decodes as it is read.
+            # The worker only decompresses; the result is decoded while it is read.
             records = await self._offload.run(read_records, batch)
         else:
             records = read_records(batch)
@@ -164,10 +164,10 @@ def _records_of(records: Iterable[Record]) -> list[LogRecord]:
 
 
 def simple_record(batch: RecordBatch, data: bytes) -> LogRecord | None:
-    """The record of an uncompressed batch that holds one, as single commits are written.
+    """Return the record of an uncompressed batch with one record, as single commits are written.
 
-    A third of the time of the general way, to which None leads whatever is less ordinary: sizes of
-    three bytes, a time delta, headers, a null, or a structure that contradicts itself."""
+    It takes a third of the general decoder's time. None means that the general decoder is needed:
+    sizes of three bytes, a time delta, headers, a null, or contradictory fields."""
     position = batch.position + HEADER_BYTES
     end = batch.position + batch.size_bytes
     try:
@@ -178,7 +178,7 @@ def simple_record(batch: RecordBatch, data: bytes) -> LogRecord | None:
                 return None
             low += (high - 1) << _VARINT_BITS
             position += 2
-        # Twice the length, as zigzag has it. Attributes, time delta, and offset delta are zero.
+        # Twice the length, as zigzag encodes it. Attributes, time delta and offset delta are zero.
         if low != 2 * (end - position) or data[position : position + 3] != _ZEROS:
             return None
         position += 3

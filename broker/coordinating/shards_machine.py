@@ -1,4 +1,4 @@
-"""What a shard runs: the seam between its shell and the machine that decides in it."""
+"""The interface between a shard and the machine that decides in it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Machine(Protocol):
-    """What runs in a shard: decisions only (see coordinator/effects.py).
+    """The state machine of a shard: it only decides (see coordinator/effects.py).
 
-    What it gives back are an ``Answer``, an ``Append``, or something that its coordinator's
-    ``Performer`` knows how to do."""
+    It returns an ``Answer``, an ``Append``, or another effect that its coordinator's ``Performer``
+    performs."""
 
     @property
     def must_reload(self) -> bool: ...
@@ -79,7 +79,7 @@ class TransactionMachine(Machine, Protocol):
 
 
 class MachineReplay:
-    """The machine while it loads; asks the time once for each batch."""
+    """Loads the machine; it reads the clock once per batch."""
 
     def __init__(self, machine: Machine, moment: Callable[[], Moment]) -> None:
         self._machine = machine

@@ -1,9 +1,9 @@
-"""The ends of transactions in the partition that a shard lives on: written by its shell, among its
-own appends, and told to its machine when they are committed.
+"""Writes transaction markers into a shard's partition, in order with its own appends, and reports
+them to its machine when they are committed.
 
-A marker that is written while the shard loads is read with the rest of the log; one that is written
-later is followed like an append of the machine. So each is told exactly once, and in the order of
-the log: a commit that stands before it is settled before it (hazard T-23).
+A marker that is written while the shard loads is read with the rest of the log; a later one is
+followed like an append of the machine. So each is reported exactly once, in the order of the log: a
+commit before it is settled first (hazard T-23).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MarkerShard(Protocol):
-    """What this module needs of a shard."""
+    """The parts of a shard that this module uses."""
 
     @property
     def partition(self) -> PartitionRuntime: ...
@@ -42,14 +42,14 @@ class MarkerShard(Protocol):
 
 
 class _Written(NamedTuple):
-    """``marker`` is None if nothing was written, so that there is nothing to report."""
+    """``marker`` is None if none was written, so that there is no report."""
 
     marker: TransactionMarker | None
     done: Callable[[ErrorCode], object]
 
 
 class ShardMarkers:
-    """Owned by one shard, whose machine never sees the tokens of this: they are negative."""
+    """Owned by one shard. Its machine never sees these tokens, which are negative."""
 
     def __init__(self, shard: MarkerShard) -> None:
         self._shard = shard
@@ -62,7 +62,7 @@ class ShardMarkers:
         transaction_version: int,
         done: Callable[[ErrorCode], object],
     ) -> None:
-        """Write a marker into the partition of a shard that may be asked (``check``).
+        """Write a marker into the partition of a shard that passed ``check``.
 
         ``done`` is called once: with success when it is committed and applied, with a timeout
         while the outcome is unknown, or with the reason of a refusal."""
@@ -71,7 +71,7 @@ class ShardMarkers:
         written = shard.partition.write_marker(marker, transaction_version)
         error = written.error_code
         if error is ErrorCode.NONE and (shard.machine is not machine or shard.check()):
-            # A disk that failed under it has taken the partition away.
+            # A disk failure has removed the partition.
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not ErrorCode.NONE:
             done(error)
@@ -90,13 +90,13 @@ class ShardMarkers:
         done(error)
 
     def overdue(self, token: Token) -> None:
-        """Answer the waiter with a timeout; the machine still hears of the commit."""
+        """Answer the waiter with a timeout; the machine is still informed of the commit."""
         marker, done = self._written[token]
         self._written[token] = _Written(marker, _ignore_outcome)
         done(ErrorCode.REQUEST_TIMED_OUT)
 
     def fail_all(self) -> None:
-        """The shard has ended, or reads its log again: so do the waiting markers."""
+        """The shard has ended, or reads its log again: fail the waiting markers."""
         written, self._written = self._written, {}
         for one in written.values():
             one.done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -109,4 +109,4 @@ def _tell(machine: Machine, marker: TransactionMarker, moment: Moment) -> Sequen
 
 
 def _ignore_outcome(_error: ErrorCode) -> None:
-    """The waiter has had its answer."""
+    """The waiter already has its answer."""

@@ -1,8 +1,8 @@
-"""The shards of one coordinator: to which one an id belongs, and whether it is here.
+"""The shards of one coordinator: maps an id to its shard on this broker.
 
 The coordinator of a group or a transactional id is the leader of partition ``abs(hash(id)) mod n``
-of the internal topic of its kind (GRP-01, TXN-05). This file finds the shard and keeps the set of
-shards equal to what is led; shards.py runs them.
+of the internal topic of its kind (GRP-01, TXN-05). This file finds the shard and keeps a shard for
+each led partition; shards.py runs them.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ class Coordinator(Generic[M]):
     # ---- roles ----
 
     def trust_clock(self, trusts_wall: Callable[[], bool]) -> None:
-        """Set what tells whether the wall clock can be trusted (hazard S-18)."""
+        """Set the function that tells whether the wall clock can be trusted (hazard S-18)."""
         self._parts.stalls.trusts_wall = trusts_wall
 
     def moment(self) -> Moment:
-        """The current time, as the machines get it."""
+        """Return the current time in the machines' form."""
         return self._parts.stalls.moment()
 
     def start(self, partitions: Iterable[PartitionRuntime]) -> None:
-        """Begin to load the partitions led here. The broker serves by now: a million offsets take
-        seconds, in which clients get COORDINATOR_LOAD_IN_PROGRESS."""
+        """Begin to load the partitions led here. The broker already serves: a million offsets take
+        seconds to load, in which clients get COORDINATOR_LOAD_IN_PROGRESS."""
         self._has_started = True
         for partition in partitions:
             self.on_role(partition)
 
     def on_role(self, partition: PartitionRuntime) -> None:
-        """A partition on this broker has been given a role, or has lost it."""
+        """A partition on this broker has taken or lost a role."""
         topic, index = partition.partition
         if topic != self.topic or not self._has_started:
             return
@@ -93,7 +93,7 @@ class Coordinator(Generic[M]):
             shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
-        # Not of leaders and replicas that change: every shard compares all topics then.
+        # Not for changed leaders and replicas: every shard compares all topics then.
         if delta.made_topics or delta.gone_topics:
             for shard in list(self._shards.values()):
                 shard.on_topics_changed()
@@ -109,7 +109,7 @@ class Coordinator(Generic[M]):
     ) -> DeferredAnswer[Any]:
         """Return the answer of the id's machine to one request about that id.
 
-        ``refuse`` makes the answer if there is no machine to ask."""
+        ``refuse`` makes the answer if no machine can be called."""
         later: DeferredAnswer[Any] = DeferredAnswer()
         shard, error = self.find(key)
         if shard is None:
@@ -126,8 +126,8 @@ class Coordinator(Generic[M]):
         refuse: Callable[[ErrorCode], Any],
         owner: OperationOwner | None,
     ) -> DeferredAnswer[Any]:
-        """Like ``handle``, but never from outdated memory: for requests whose old answers break
-        exactly-once. ``owner`` is the connection, with which the question ends."""
+        """Like ``handle``, but never from outdated memory: for requests whose outdated answers
+        would break exactly-once. ``owner`` is the connection; the question ends with it."""
         later: DeferredAnswer[Any] = DeferredAnswer()
         shard, error = self.find(key)
         if shard is None:
@@ -140,13 +140,12 @@ class Coordinator(Generic[M]):
         return later
 
     def listing(self, request: Any) -> Iterator[Any]:
-        """Yield what all machines here list, one by one; None for one that is not asked
-        for, an ``ErrorCode`` for a shard that is still loading, or is loaded again
-        meanwhile."""
+        """Yield the entries of all machines here, one by one; None for one that is filtered out, an
+        ``ErrorCode`` for a shard that is loading."""
         for shard in self.shards:
             error, machine = shard.check(), shard.machine
             if error is ErrorCode.NOT_COORDINATOR:
-                # Moving to another broker, which will list it.
+                # The partition is moving to another broker, which will list it.
                 continue
             if error is not ErrorCode.NONE:
                 yield error
@@ -161,7 +160,7 @@ class Coordinator(Generic[M]):
         return machine.listing(request)
 
     def find(self, key: str) -> tuple[Shard[M] | None, ErrorCode]:
-        """Return the shard that may be asked about the id, or why there is none."""
+        """Return the shard for the id, or why there is none."""
         topic = self._metadata.topic(self.topic)
         if topic is None or not topic.partitions:
             return None, ErrorCode.NOT_COORDINATOR
@@ -178,7 +177,7 @@ class Coordinator(Generic[M]):
 
     @property
     def shards(self) -> list[Shard[M]]:
-        """By partition, for diagnostics."""
+        """The shards by partition, for diagnostics."""
         return [shard for _index, shard in sorted(self._shards.items())]
 
     @property
@@ -189,7 +188,7 @@ class Coordinator(Generic[M]):
 def _ask(
     shard: Shard[Any], request: Any, caller: RequestOrigin, asked: PendingReply, is_current: bool
 ) -> None:
-    """Behind the barrier: the shard may have been loaded again meanwhile, or have ended."""
+    """Call the shard after the barrier; it may have been reloaded or ended meanwhile."""
     error = shard.check() if is_current else ErrorCode.NOT_COORDINATOR
     if error is not ErrorCode.NONE:
         asked.later.complete(asked.refuse(error))
@@ -197,6 +196,6 @@ def _ask(
     try:
         shard.handle(request, caller, asked)
     except Exception as bug:
-        # The shard has answered every request that waited for its machine, ``asked`` among them.
-        # The caller, which proved this leadership, serves other requests, too.
+        # The shard has answered every request that waited for its machine, including ``asked``. The
+        # caller, which proved this leadership, serves other requests, too.
         logger.error("%s-%d: %r", *shard.partition.partition, bug, exc_info=bug)

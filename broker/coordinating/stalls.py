@@ -1,9 +1,9 @@
-"""A clock for expiry: it stands still while this process does.
+"""A clock for expiry that stands still while the process is stalled.
 
-While the event loop is blocked, or the process stopped, heartbeats pile up in socket buffers. When
-it wakes up every deadline has passed, and expiring members first and reading their heartbeats
-second would evict a healthy group (hazards G-09, P-02). So time in which the broker read no
-requests does not count against members, and a little more is granted to read what has arrived.
+While the event loop is blocked, or the process is stopped, heartbeats accumulate in socket buffers.
+Afterwards every deadline has passed, and expiring members before reading their heartbeats would
+evict a healthy group (hazards G-09, P-02). So time in which the broker read no requests does not
+count against members, and some time is added to read what has arrived.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Clock, Timer
 
 TICK_MS = 200.0
-# Lateness up to this is an ordinary busy loop, which still reads its sockets between timers.
+# Up to this delay the loop is only busy, and still reads its sockets between timers.
 STALL_MS = 500.0
-# How long the clock stands still after a stall: some turns of the loop, to read what waits.
+# How long the clock stands still after a stall: some turns of the loop, to read what has arrived.
 GRACE_MS = 100.0
 
 
 class StallClock:
-    """Owned by the server. ``now_ms`` never goes back; ``start`` it before relying on it.
+    """Owned by the server. ``now_ms`` never decreases; call ``start`` before relying on it.
 
-    A stall is noticed at the first ``now_ms`` after it: no timer has to run before."""
+    The first ``now_ms`` after a stall detects it: no timer has to run before."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -36,7 +36,7 @@ class StallClock:
         self._last_ms = 0.0
         self._timer: Timer | None = None
         self.stall_count = 0
-        # Whether what the wall clock says may decide about what is forgotten (hazard S-18).
+        # Whether the wall clock may decide what expires (hazard S-18).
         self.trusts_wall: Callable[[], bool] = lambda: True
 
     def start(self) -> None:
@@ -45,7 +45,7 @@ class StallClock:
             self._tick()
 
     def stop(self) -> None:
-        """Stop watching; the clock then runs as any other."""
+        """Stop watching; the clock then runs like any other."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
@@ -59,17 +59,17 @@ class StallClock:
             if late_ms > STALL_MS:
                 self.stall_count += 1
                 self._stalled_ms += late_ms + GRACE_MS
-                # Counted once: the tick that is late too must not see the same stall again.
+                # Counted once: the tick that is late, too, must not count the same stall again.
                 self._expected_ms = real_ms + TICK_MS
         self._last_ms = max(self._last_ms, real_ms - self._stalled_ms)
         return self._last_ms
 
     def moment(self) -> Moment:
-        """Now, for a machine."""
+        """Return the current time in the machines' form."""
         return Moment(self.now_ms(), self._clock.wall_ms(), self.trusts_wall())
 
     def real_ms(self, deadline_ms: float) -> float:
-        """A point on this clock as one on the real clock, if nothing stalls until then."""
+        """Convert a time of this clock to the real clock, assuming no stall until then."""
         return deadline_ms + self._stalled_ms
 
     def _tick(self) -> None:

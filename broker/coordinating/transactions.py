@@ -1,8 +1,8 @@
-"""The transaction coordinator of this broker: the transactional ids whose partition it leads.
+"""The transaction coordinator of this broker: serves transactional ids whose partition it leads.
 
-Its shards are kept and found as those of every coordinator are (shards_table.py); what happens to a
-transactional id is decided in coordinator/transaction, and nothing else remembers anything of it.
-This file performs the effects of its machines: it draws producer ids and lets markers be written.
+shards_table.py keeps and finds its shards, as for every coordinator; coordinator/transaction
+contains all decisions and state. This file performs the effects of its machines: it obtains
+producer ids and sends markers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def transaction_machines(config: BrokerConfig) -> Callable[[], TransactionMachin
 
 
 def _load_shard() -> type[TransactionShard]:
-    """Called with the first partition that is led, because most brokers never see a transaction."""
+    """Import on first use, with the first led partition, because most brokers never see a
+    transaction."""
     from ottla.coordinator.transaction.shard import TransactionShard
 
     return TransactionShard
@@ -81,7 +82,7 @@ class TransactionEffects:
         self._tasks = tasks
 
     def perform(self, shard: Shard[Any], effect: DrawId | WriteMarkers) -> None:
-        """Begin it; the machine gets the outcome, unless it has been dropped."""
+        """Start the effect; the machine gets the outcome, unless it has been discarded."""
         if isinstance(effect, DrawId):
             drawing = self._draw(shard, shard.machine, effect.token)
             self._tasks.spawn("producer id", drawing)
@@ -90,7 +91,8 @@ class TransactionEffects:
         self.markers.send(shard.machine, shard.leader_epoch, effect, on_end)
 
     def forget(self, machine: Machine) -> None:
-        """Its successor, here or elsewhere, finds in the log which markers to write."""
+        """The machine's successor, here or on another broker, finds in the log which markers to
+        write."""
         self.markers.forget(machine)
 
     async def _draw(
@@ -100,7 +102,7 @@ class TransactionEffects:
         try:
             producer_id = await self._draw_id()
         except KafkaError:
-            # Whatever the reason that the store gives no ids, clients retry this code.
+            # Clients retry this code, whatever the reason that the store returns no ids.
             error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         shard.report(machine, partial(machine.drawn, token, producer_id, error))
 
@@ -118,7 +120,7 @@ def _ended(
 
 
 class TransactionCoordinator(Coordinator["TransactionMachine"]):
-    """Owned by the server; handlers ask it, ``Partitions`` tells it of roles.
+    """Owned by the server; handlers call it, and ``Partitions`` reports roles to it.
 
     ``parts.performer`` is ``effects``."""
 

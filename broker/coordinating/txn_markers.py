@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.coordinator")
 
-# Below 2 requests lack the version of the transaction, without which a late marker of one
+# Below version 2 requests lack the version of the transaction, without which a late marker of one
 # transaction ends the next (hazard T-16).
 _WRITE_MARKERS = declare(
     ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, WriteTxnMarkersResponse, 2, 2
@@ -92,13 +92,13 @@ class MarkerSender:
         self._is_looking = False
         self._is_closed = False
         self._last_error: dict[int, str] = {}
-        # By owner and transactional id the partitions that do not take the end of a transaction.
+        # By owner and transactional id: partitions that refuse the end of a transaction.
         self._refused: dict[object, dict[str, tuple[TopicPartition, ...]]] = {}
         parts.metadata.subscribe(self._on_metadata)
 
     @property
     def owed(self) -> OwedMarkers:
-        """For metrics."""
+        """Number of markers still to be written, for metrics."""
         return self._owed
 
     def send(
@@ -145,7 +145,7 @@ class MarkerSender:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Make sure that all owed markers are looked at again."""
+        """Check all pending markers again."""
         if self._is_closed:
             return
         for node_id in self._owed.destinations:
@@ -168,8 +168,9 @@ class MarkerSender:
         return metadata.is_complete and metadata.partition(*partition) is None
 
     async def _look(self, partitions: set[TopicPartition]) -> None:
-        """A deleted partition needs no marker. This broker's metadata may be older than the
-        partition, and a marker left out would keep its readers waiting for ever: ask the store."""
+        """Ask the store which partitions exist, because a deleted partition needs no marker. This
+        broker's metadata may be older than the partition, and an omitted marker would block its
+        readers for ever."""
         try:
             missing = await self._parts.missing(partitions)
         except (StoreError, KafkaError) as error:
@@ -231,7 +232,7 @@ class MarkerSender:
                 lane.connection.close("no markers are sent to that broker any more")
 
     async def _deliver(self, node_id: int, lane: _Lane) -> bool:
-        """Whether there was a response, or nothing to send."""
+        """Send the markers; whether there was a response, or no marker to send."""
         parcel: Parcel | None = None
         response: WriteTxnMarkersResponse | None = None
         try:
@@ -264,7 +265,7 @@ class MarkerSender:
             logger.info("broker %d does not take transaction markers: %s", node_id, error)
 
     async def _run_own(self) -> None:
-        """Partitions that are led here: each transaction waits for its own answer only."""
+        """Write to partitions that are led here: each transaction waits only for its own answer."""
         (lane,) = self._lanes[self._parts.node_id]
         while True:
             while (parcel := self._owed.take(self._parts.node_id, order_limit=1)) is not None:

@@ -1,8 +1,8 @@
 """Transactions on the leader of a partition: which producers may begin one, and how they end.
 
-A marker is written by the coordinator of the transaction, or by an operator who ends a hanging
-one (KIP-664), and acknowledged when every in-sync replica has it. It may come twice,
-late, or from a coordinator that has been replaced: the partition's log tells (hazards T-15, T-16).
+The coordinator of the transaction writes a marker, or an operator who ends a hanging one (KIP-664);
+it is acknowledged when every in-sync replica has it. It may arrive twice, late, or from a replaced
+coordinator: the partition's log shows which (hazards T-15, T-16).
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def begin_verification(
 def note_owner(
     partition: PartitionRuntime, producer: Identity, transactional_id: str, now_ms: float
 ) -> None:
-    """The coordinator has confirmed that the producer id belongs to the transactional id. Others
-    that may write to the topic do not get into its transaction by that number."""
+    """The coordinator has confirmed that the producer id belongs to the transactional id. Other
+    clients that may write to the topic cannot join its transaction with that producer id."""
     leading = partition.replica.leading
     if leading is not None:
         claim = TransactionClaim(
@@ -100,8 +100,7 @@ def coordinator_epoch(partition: PartitionRuntime, producer_id: int) -> int:
 def conclude(
     partition: PartitionRuntime, producer: Identity, guard: Guard, error: ErrorCode
 ) -> ErrorCode:
-    """Take in the coordinator's answer, and return what holds now; the caller appends in
-    the same step.
+    """Apply the coordinator's answer and return the verdict; the caller appends in the same step.
 
     1. A producer ends its transaction and begins the next: a guard is put up, and the coordinator
        is asked, which holds the question until the markers of the last one are written.
@@ -119,7 +118,7 @@ def conclude(
 
 
 class MarkerWriter:
-    """Owned by the server; takes markers of coordinators, over the wire or from this broker."""
+    """Owned by the server; writes markers of coordinators, from the network or this broker."""
 
     def __init__(
         self,
@@ -136,7 +135,7 @@ class MarkerWriter:
         self._clock = clock
 
     def write(self, request: WriteTxnMarkersRequest) -> DeferredAnswer[WriteTxnMarkersResponse]:
-        """Write all markers now; answers when the outcome of each is known."""
+        """Write all markers now; answer when the outcome of each is known."""
         written = [self._write_marker(marker) for marker in request.markers]
         return gathered(written, lambda results: WriteTxnMarkersResponse(markers=results))
 

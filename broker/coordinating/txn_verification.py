@@ -77,7 +77,7 @@ class Verification:
         self._metadata = metadata
         self._clock = clock
         self._tasks = tasks
-        # By broker, and whether it is to write something.
+        # By broker, and by whether it is to write.
         self._ways: dict[tuple[int, bool], _Way] = {}
         # Questions that were not confirmed, for metrics.
         self.failure_count = 0
@@ -110,8 +110,9 @@ class Verification:
         while True:
             errors = await self._ask(asked, known_epoch)
             is_early = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
-            # Sending all records again costs more than asking again; but only producers of
-            # version 2 begin the next transaction before the end of the last has reached all.
+            # Sending all records again costs more than asking again; but only producers of version
+            # 2 begin the next transaction before the end of the last one has reached all
+            # partitions.
             if not (adds and is_early) or self._clock.now_ms() >= give_up_ms:
                 break
             await self._clock.sleep(_BACKOFF_MS)
@@ -154,7 +155,7 @@ class Verification:
 
 
 class _Way:
-    """One broker: its connection, and the questions that wait for their turn."""
+    """The connection to one broker, and the queue of questions to it."""
 
     def __init__(self, node_id: int, peers: Peers, tasks: Tasks) -> None:
         self._node_id = node_id
@@ -179,7 +180,7 @@ class _Way:
             self._is_sending = False
 
     def _take(self) -> list[_Question]:
-        """Take questions of different transactional ids, by which the response tells them apart."""
+        """Take questions of different transactional ids, which identify the answers."""
         batch: dict[str, _Question] = {}
         left = []
         for question in self._waiting:

@@ -1,9 +1,9 @@
-"""Judges produced records before they are appended, and plans how they are rewritten.
+"""Validates produced records before they are appended, and plans how to rewrite them.
 
-Checks header and checksum, and walks over uncompressed records. Other records are decoded for the
-reasons in ``ReadReason`` (by the caller, perhaps in a worker), and record_checks.py judges them.
-Sequence numbers are for producer.py, acks and roles for partition.py. Codes are those of Apache
-Kafka. HOT: once for each partition of a request.
+It checks header and checksum, and walks over uncompressed records. Other records are decoded for
+the reasons in ``ReadReason`` (by the caller, perhaps in a worker thread), and record_checks.py
+validates them. Sequence numbers belong to producer.py, acks and roles to partition.py. Codes are
+those of Apache Kafka. HOT: once for each partition of a request.
 
 The checksum is verified before any field that it covers: a flipped bit must result in
 CORRUPT_MESSAGE, which clients retry, and not in INVALID_RECORD, which they do not.
@@ -109,7 +109,7 @@ _new_tuple = tuple.__new__
 
 
 class AppendPlan(NamedTuple):
-    """How produced records are written; nothing of them if ``error`` is set."""
+    """How produced records are written; if ``error`` is set, none of them is."""
 
     error: ErrorCode
     # The reason, for the broker's log, and for the response if ``is_told``.
@@ -128,15 +128,15 @@ class AppendPlan(NamedTuple):
 def judge_produced(
     records: Buffer | None, rules: AppendRules, api_version: int, wall_ms: int
 ) -> RecordBatch | AppendPlan:
-    """Judge the records of one partition of a produce request of version 3 or later.
+    """Validate the records of one partition of a produce request of version 3 or later.
 
-    Returns the batch if it can be written unchanged and at once: nearly always, unless it is
-    compressed, in a transaction, or the topic has special settings. ``wall_ms`` is compared with
+    Returns the batch if it can be written unchanged and at once. That is the usual case, unless it
+    is compressed, in a transaction, or the topic has special settings. ``wall_ms`` is compared with
     the producer's timestamps."""
     if records is None:
         return _refuse_early(ErrorCode.INVALID_RECORD, "there are no records")
     if rules.is_plain and rules.validates and records.__class__ is memoryview:
-        # Nearly always. No batch is accepted here that the steps below would judge otherwise.
+        # The usual case. It accepts no batch that the steps below would refuse.
         sound = surveyed_batch(records)
         if (
             sound is not None
@@ -178,7 +178,7 @@ def judge_produced(
         or attributes & _TRANSACTION_BITS
         or (producer_id != NO_PRODUCER_ID and (producer_id < 0 or batch.base_sequence < 0))
     ):
-        # Nearly every batch is spared the call.
+        # Almost no batch needs the call.
         reason = _contradiction(batch)
         if reason is not None:
             return _refuse(ErrorCode.INVALID_RECORD, reason)
@@ -216,7 +216,7 @@ def is_sound(batch: RecordBatch, rules: AppendRules, wall_ms: int) -> bool:
         and latest - wall_ms <= rules.timestamp_after_max_ms
         and earliest >= NO_TIMESTAMP
     ):
-        # Nearly every batch is spared the call.
+        # Almost no batch needs the call.
         return True
     return not may_be_out_of_range(earliest, latest, rules, wall_ms)
 

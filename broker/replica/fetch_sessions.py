@@ -61,16 +61,16 @@ class SessionAsk(NamedTuple):
 
 
 class SessionMemory(Protocol):
-    """What the leader remembers of a follower's session: which partitions it has to look at."""
+    """The leader's memory of a follower's session: the partitions that it must check."""
 
     # In the order in which they are served.
     restless: dict[Any, None]
 
     def join(self, key: Any) -> None:
-        """The request says something new of a partition."""
+        """The request adds or updates a partition."""
 
     def leave(self, key: Any) -> None:
-        """The request forgets a partition."""
+        """The request removes a partition."""
 
     def close(self) -> None:
         """The session has ended."""
@@ -118,7 +118,7 @@ class FetchSession(Generic[Key, Wanted]):
         return iter(self._wanted.values())
 
     def unsettled(self) -> list[Wanted]:
-        """As ``wanted``, without the partitions that certainly have nothing new."""
+        """Like ``wanted``, without the partitions that certainly have no changes."""
         if self.memory is None:
             return list(self._wanted.values())
         restless = self.memory.restless
@@ -126,7 +126,7 @@ class FetchSession(Generic[Key, Wanted]):
         return [self._wanted[key] for key in restless]
 
     def close(self) -> None:
-        """It is continued no more."""
+        """The session has ended."""
         if self.memory is not None:
             self.memory.close()
             self.memory = None

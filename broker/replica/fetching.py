@@ -84,12 +84,12 @@ def must_wait(progress: FetchProgress, max_wait_ms: int, min_bytes: int) -> bool
 
 
 def waits_for_bytes(readable_bytes: int, max_wait_ms: int, min_bytes: int) -> bool:
-    """Whether a fetch that has found nothing but those bytes waits for more."""
+    """Whether a fetch that has found only those bytes waits for more."""
     return readable_bytes < min_bytes and max_wait_ms > 0
 
 
 def rotated(items: Sequence[Item], start: int) -> list[Item]:
-    """The items rotated to begin at another one, so that no partition always misses out."""
+    """Rotate the items to begin at another one, so that no partition is always last."""
     if not items:
         return []
     first = start % len(items)

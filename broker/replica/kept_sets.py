@@ -1,9 +1,9 @@
-"""Judges message sets that a topic keeps in format 1 (``ottla.keep.message.format``). Pure.
+"""Validates message sets that a topic stores in format 1 (``ottla.keep.message.format``). Pure.
 
-A set is kept if the broker has to change no more than offsets, and times where it sets them: every
-message is of format 1 and sound, a wrapper stands alone in the producer's codec, and its messages
-count from 0 (KIP-31). All else is left to the ordinary path, which makes a record batch of it or
-says why it is refused.
+A set is kept if the broker need change only offsets, and times where it sets them: every message is
+valid and of format 1, a wrapper is the only entry and uses the producer's codec, and its messages
+count from 0 (KIP-31). For any other set the usual code makes a record batch or returns why it is
+refused.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 def kept_set(
     records: Buffer, rules: AppendRules, wall_ms: int, output_limit_bytes: int
 ) -> KeptSet | None:
-    """The set as it will be stored, in a buffer of its own; None if it cannot be kept.
+    """Return the set as it is stored, in its own buffer; None if it cannot be kept.
 
-    ``wall_ms`` is compared with the producer's timestamps. The last message may be torn and is then
-    left out."""
+    ``wall_ms`` is compared with the producer's timestamps. A partial last message is omitted."""
     try:
         return _kept_set(records, rules, wall_ms, output_limit_bytes)
     except KafkaError:
@@ -63,7 +62,7 @@ def _kept_set(
             return None
         latest = max(record.timestamp for record in found)
         if one.max_timestamp != latest and not rules.uses_append_time:
-            # What a wrapper says of its messages is put right, as in Kafka.
+            # The wrapper's fields about its messages are corrected, as in Kafka.
             one.put_time(one.attributes, latest)
         messages.append(one)
     assert len(messages) == len(places), "each message that was sent is kept"
@@ -71,16 +70,16 @@ def _kept_set(
 
 
 def _count_from_zero(message: OldMessage, one: KeptMessage, found: list[Record]) -> bool:
-    """Whether the offsets inside a wrapper are 0, 1, 2, ...; a message alone has none inside.
+    """Whether the offsets inside a wrapper are 0, 1, 2, ...; a plain message has none inside.
 
-    The producer gives the wrapper the last of them, or 0."""
+    The producer gives the wrapper the last of these offsets, or 0."""
     if not message.is_compressed:
         return True
     return one.base_offset == 0 and [record.offset for record in found] == list(range(len(found)))
 
 
 def _fit(found: list[Record], rules: AppendRules, wall_ms: int) -> bool:
-    """Whether the topic takes these records as they are."""
+    """Whether the topic accepts these records unchanged."""
     assert found, "an entry has a record"
     if rules.is_compacted and any(record.key is None for record in found):
         return False

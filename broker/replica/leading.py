@@ -85,7 +85,7 @@ class Leading:
         self.followers: dict[int, FollowerProgress] = {}
         # Transactions that producers want to begin here.
         self.verifications = Verifications()
-        # Followers that were sent a lower watermark than this, or none in this epoch, are answered
+        # Followers that received a lower watermark than this, or none in this epoch, are answered
         # at once.
         self.watermark_due = 0
         # The number of replicas certainly in sync, with this one. Read at every append.
@@ -110,7 +110,8 @@ class Leading:
                     # It may have shut down: only its fetches from now on may bring it back (R-24).
                     follower.forget()
             self._count()
-        # The set may be ahead, by changes of this leader; never the state that others are told.
+        # The set may be newer because of this leader's changes; the state for other brokers never
+        # is.
         assert self.leadership.partition_epoch <= self.in_sync.partition_epoch
         return news
 
@@ -242,7 +243,7 @@ class Leading:
         )
 
     def promise_start(self, offset: int) -> None:
-        """A client is about to be told that all records before the offset are deleted."""
+        """The broker is about to tell a client that all records before the offset are deleted."""
         self.promised_start_offset = max(self.promised_start_offset, offset)
 
     def owes_news(self, node_id: int) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ACKS_ALL = -1
 NO_EPOCH = -1
-# Made names of the module: looking up a member of an enumeration takes longer.
+# Module-level names: looking up a member of an enumeration takes longer.
 _LOG_END = FetchIsolation.LOG_END
 _READ_COMMITTED = FetchIsolation.READ_COMMITTED
 # Bound once: reading an enumeration's member costs as much as a call.
@@ -52,8 +52,8 @@ class Replica:
         self.led_since = NO_EPOCH
         self.leadership: PartitionLeadership | None = None
         self.leading: Leading | None = None
-        # Told after each change of the role and of a follower's log: its next fetch says another
-        # position, or none.
+        # Called after each change of the role and of a follower's log: the position of its next
+        # fetch has changed.
         self.on_position: Callable[[], object] | None = None
         self.log_start_offset = bounds.log_start_offset
         self.log_end_offset = bounds.log_end_offset
@@ -144,7 +144,7 @@ class Replica:
             self.on_position()
 
     def _enter(self, role: Role, leadership: PartitionLeadership) -> None:
-        # Nothing that was proved in an epoch is true in an earlier one (hazard R-06).
+        # A proof of one epoch does not hold for an earlier one (hazard R-06).
         assert leadership.leader_epoch >= self.leader_epoch
         assert (role is Role.LEADER) == (leadership.leader == self.node_id)
         self.role = role
@@ -207,7 +207,7 @@ class Replica:
             or self.limits.counts_flushed
         ):
             return self.maybe_raise_watermark(now_ms)
-        # There is no other replica in sync: what is written is committed.
+        # No other replica is in sync: a written record is committed.
         self.high_watermark = log_end_offset
         return True
 
@@ -323,7 +323,7 @@ class Replica:
         last_fetched_epoch: int = NO_EPOCH,
         require_leader: bool = True,
     ) -> FetchVerdict:
-        """Whether a fetcher whose log or position ends at that offset may read from it.
+        """Whether a fetcher whose log or position ends at that offset may read from there.
 
         Consumers may read from followers, which lag: for an offset that a follower does not have
         yet, the error is OFFSET_NOT_AVAILABLE, not OFFSET_OUT_OF_RANGE (KIP-392)."""
@@ -333,7 +333,7 @@ class Replica:
             and current_leader_epoch in (NO_EPOCH, self.leader_epoch)
             and self.log_start_offset <= fetch_offset <= self.log_end_offset
         ):
-            # Nearly every fetch of a consumer: none of the questions below has another answer.
+            # The usual fetch of a consumer: none of the checks below can change the result.
             return GOOD
         error = self.check_leader_epoch(current_leader_epoch, require_leader=require_leader)
         if error != ErrorCode.NONE:

@@ -61,7 +61,7 @@ class RecordChecks(NamedTuple):
 
 
 def look_here(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordChecks | None:
-    """Carry out the plan's checks if that is short work; None if a worker must do it.
+    """Run the plan's checks if that is short work; None if a worker must do it.
 
     A plan without checks is returned unchanged."""
     batch = plan.batch
@@ -93,7 +93,7 @@ def compressed(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordBatc
 
 
 def look_at_length(plan: AppendPlan, rules: AppendRules, wall_ms: int) -> RecordChecks:
-    """Carry out the plan's checks, however long that takes."""
+    """Run the plan's checks, however long they take."""
     batch = plan.batch
     if batch is None or plan.look is _NOT:
         return RecordChecks(plan)
@@ -138,7 +138,7 @@ def _look(
             message = f"the batch has {len(rewritten)} bytes as {plan.recompress.name.lower()}"
             return RecordChecks(AppendPlan(ErrorCode.MESSAGE_TOO_LARGE, message))
         parsed = parse_batch(memoryview(rewritten))
-        # By these a retry of the producer is known.
+        # A retry of the producer is recognised by these fields.
         assert (parsed.producer_id, parsed.base_sequence) == (
             batch.producer_id,
             batch.base_sequence,

@@ -37,7 +37,7 @@ class _Refused:
     producer_epoch: int
     base_sequence: int
     error: ErrorCode
-    # Sequences that were refused only because they came behind it.
+    # Sequences that were refused only because an earlier batch was refused.
     behind: list[int]
 
 

@@ -76,7 +76,7 @@ class Verifications:
     __slots__ = ("_guards", "_owners")
 
     def __init__(self) -> None:
-        # By producer id: of what was confirmed in this leader epoch.
+        # By producer id: owners that were confirmed in this leader epoch.
         self._owners: dict[int, _Owner] = {}
         # By producer id and epoch.
         self._guards: dict[int, dict[int, Guard]] = {}
@@ -94,7 +94,7 @@ class Verifications:
         if state is not None and claim.producer_epoch < state.producer_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if self._is_other(claim):
-            # Before it can change what holds for the owner.
+            # Checked before it can change the owner's state.
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if state is not None and is_open(state, claim.producer_epoch):
             return None
@@ -109,12 +109,13 @@ class Verifications:
         return None if guard.is_confirmed else guard
 
     def own(self, claim: TransactionClaim, now_ms: float) -> None:
-        """The coordinator has confirmed the claim: the producer id is this transactional id's."""
+        """The coordinator has confirmed that the producer id belongs to this transactional id."""
         owner = _Owner(claim.producer_epoch, claim.transactional_id, now_ms)
         self._owners[claim.producer_id] = owner
 
     def _is_other(self, claim: TransactionClaim) -> bool:
-        """Whether it uses the producer id of another transactional id, which may be another's."""
+        """Whether the claim's transactional id differs from the confirmed owner of its producer
+        id."""
         owner = self._owners.get(claim.producer_id)
         return (
             owner is not None
