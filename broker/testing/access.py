@@ -1,4 +1,4 @@
-"""Users and access rules of a running cluster: made at its start, and taken away by faults."""
+"""Users and access rules of a running cluster: created at its start, changed by faults."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Access:
     # ---- certificates ----
 
     async def expire_certificates(self, node_ids: Sequence[int]) -> None:
-        """Those brokers show clients an expired certificate. Raises ClusterError."""
+        """Let those brokers show clients an expired certificate. Raises ClusterError."""
         for node_id in node_ids:
             self._members.member(node_id)
             self._secured("certificates").expire_broker(node_id)
@@ -60,12 +60,12 @@ class Access:
         await self._reload()
 
     async def expire_client_certificate(self) -> None:
-        """The files of clients hold an expired certificate. Raises ClusterError."""
+        """Put an expired certificate into the clients' files. Raises ClusterError."""
         self._secured("certificates").expire_client()
         self._has_expired = True
 
     async def renew_certificates(self) -> None:
-        """All certificates are good again. Raises ClusterError."""
+        """Replace all certificates by valid ones. Raises ClusterError."""
         self._secured("certificates").renew(tuple(self._members.members))
         self._has_expired = False
         await self._reload()
@@ -77,14 +77,14 @@ class Access:
     # ---- users ----
 
     async def delete_user(self, user: str) -> None:
-        """Delete its credentials. Raises ClusterError, RequestRefused."""
+        """Delete the user's credentials. Raises ClusterError, RequestRefused."""
         self._known(user)
         async with self._admin() as admin:
             await admin.users.delete_user(user)
         await self._until(lambda state: not state.credentials, user)
 
     async def set_password(self, user: str, password: str) -> None:
-        """Give a user of the cluster that password. Raises ClusterError, RequestRefused."""
+        """Set the password of a user of the cluster. Raises ClusterError, RequestRefused."""
         security = self._known(user)
         if not password:
             raise ClusterError("a password cannot be empty")
@@ -93,7 +93,7 @@ class Access:
             for mechanism in SCRAM_MECHANISMS:
                 await admin.users.set_password(user, password, mechanism)
         security.passwords[user] = password
-        # Salts are drawn anew, so all texts change.
+        # Salts are drawn again, so all texts change.
         old = {text for credentials in before for text in credentials}
         await self._until(
             lambda state: (
@@ -125,7 +125,7 @@ class Access:
         await self._until(lambda state: not removed & state.rules)
 
     async def restore(self) -> None:
-        """Users, passwords and rules are as at the start."""
+        """Restore users, passwords and rules as they were at the start."""
         security = self._security
         if security is None or not security.has_logins:
             return
@@ -138,7 +138,7 @@ class Access:
         await self.add_rules([one for one in self._rules if one not in present])
 
     async def clear(self) -> None:
-        """Everything is as at the start."""
+        """Restore everything as it was at the start."""
         if self._has_expired:
             await self.renew_certificates()
         await self.restore()

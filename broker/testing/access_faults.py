@@ -1,4 +1,4 @@
-"""The faults of users, access rules and certificates: what takes a client's right to be served."""
+"""Faults of users, access rules and certificates: they remove a client's access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Do: TypeAlias = Callable[[str, Callable[[], Coroutine[object, object, None]]], N
 
 
 class AccessFaults:
-    """Takes rights away, in a cluster that has ``security``.
+    """Removes access, in a cluster that has ``security``.
 
     Each call returns when all running brokers know."""
 
@@ -25,7 +25,7 @@ class AccessFaults:
     def expire_certificate(self, broker: int | None = None) -> None:
         """Let the broker show its clients a certificate that has expired.
 
-        Connections that are there stay; the brokers reach each other with another certificate.
+        Existing connections stay open; the brokers reach each other with another certificate.
 
         Args:
             broker: The broker's id; None (default) for all brokers.
@@ -41,7 +41,7 @@ class AccessFaults:
         self._do("expire_client_certificate()", self._access.expire_client_certificate)
 
     def renew_certificates(self) -> None:
-        """Give brokers and clients good certificates again, in the same files."""
+        """Put valid certificates for brokers and clients into the same files."""
         self._do("renew_certificates()", self._access.renew_certificates)
 
     def delete_user(self, user: str) -> None:
@@ -73,5 +73,5 @@ class AccessFaults:
         self._do(f"remove_acls({user or ''})", lambda: self._access.remove_rules(principal))
 
     def restore_access(self) -> None:
-        """Give the cluster the users, passwords and access rules that it had at its start."""
+        """Restore the users, passwords and access rules that the cluster had at its start."""
         self._do("restore_access()", self._access.restore)

@@ -1,7 +1,7 @@
 """A cluster of real brokers for tests: in this process, or each in a process of its own.
 
-It runs in a thread with an event loop of its own, so that clients of every kind, blocking or not,
-may be used in the test's thread. ``faults`` makes things go wrong.
+It runs in a thread with its own event loop, so that blocking and asyncio clients can be used in the
+test's thread. ``faults`` injects failures.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CLIENTS = "PLAINTEXT"
 BROKERS = "BROKERS"
-# The super user of clusters with logins; each broker has a user of its own besides.
+# The super user of clusters with logins; each broker also has a user of its own.
 ADMIN = "admin"
 OF_BROKERS = "broker-"
 
@@ -32,12 +32,12 @@ def broker_user(node_id: int) -> str:
 
 
 def is_for_clients(user: str) -> bool:
-    """Whether it is no broker's user."""
+    """Whether it is not a broker's user."""
     return not user.removeprefix(OF_BROKERS).isdecimal() or not user.startswith(OF_BROKERS)
 
 
 def is_own(user: str) -> bool:
-    """Whether the cluster makes the user by itself."""
+    """Whether the cluster creates the user by itself."""
     return user == ADMIN or not is_for_clients(user)
 
 
@@ -69,7 +69,7 @@ class NodePlan(NamedTuple):
 
 
 class AccessState(NamedTuple):
-    """What a broker knows of a user's credentials, as texts, and of the access rules."""
+    """A user's credentials, as texts, and the access rules as one broker knows them."""
 
     credentials: tuple[str, ...]
     rules: frozenset[AclRule]
@@ -130,10 +130,10 @@ class ClusterNode(Protocol):
         """Return the leader of each partition that this broker knows; -1 without a leader."""
 
     async def reload_certificates(self) -> None:
-        """New connections are made with what the files hold now."""
+        """Use the files' present content for new connections."""
 
     async def access_state(self, user: str | None) -> AccessState:
-        """What this broker knows of that user, and of the access rules."""
+        """Return what this broker knows of that user and of the access rules."""
 
     async def wait_for_topic(self, topic: str, partitions: int, timeout_ms: float) -> bool:
         """Whether this broker knows a leader of each partition before the time is up."""

@@ -25,7 +25,7 @@ SECURITY = (None, "ssl", "mtls", "sasl_ssl", "sasl_plaintext")
 def checked_rules(
     security: str | None, users: Mapping[str, str], acls: Sequence[Acl | AclRule] | None
 ) -> tuple[AclRule, ...] | None:
-    """The access rules, None without any. Raises ClusterError for what cannot be."""
+    """Return the access rules, None without any. Raises ClusterError for invalid ones."""
     if security not in SECURITY:
         known = ", ".join(map(repr, SECURITY))
         raise ClusterError(f"security is one of {known}, not {security!r}")
@@ -57,7 +57,7 @@ def node_plans(
     directory: str,
     security: ClusterSecurity | None,
 ) -> dict[int, NodePlan]:
-    """What each broker is started with."""
+    """Return the start parameters of each broker."""
     return {
         node_id: NodePlan(
             node_id,
@@ -74,7 +74,7 @@ def node_plans(
 def client_settings(
     security: ClusterSecurity | None, library: str, servers: str, user: str | None
 ) -> dict[str, object]:
-    """The addresses and what a client of that library needs. Raises ClusterError."""
+    """Return the addresses and settings for a client of that library. Raises ClusterError."""
     names = _library_names()
     if library not in names.LIBRARIES:
         raise ClusterError(f"library is one of {', '.join(names.LIBRARIES)}, not {library!r}")

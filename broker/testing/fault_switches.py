@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # In a group of a partition: all clients.
 CLIENTS_GROUP = "clients"
-# Short enough for the brokers to take it for a busy loop and not for a stall.
+# Short enough for the brokers to consider it a busy loop, not a stall.
 STEP_MS = 400.0
 # The last part of a long advance goes in such steps: longer than a rebalance (5 minutes).
 # The part before that goes in large steps.
@@ -107,8 +107,8 @@ class FaultSwitches:
     async def fault_requests(
         self, key: ApiKey, error: ErrorCode | None, times: int, node_id: int | None
     ) -> None:
-        """The next requests of clients with that API, to that broker or to any, lose their reply
-        or get that error instead. Raises ClusterError."""
+        """Let the next client requests of that API, to that broker or any, lose their reply or get
+        that error instead. Raises ClusterError."""
         if error is not None and not can_be_refused(key):
             raise ClusterError(f"the answer to {key.name} has no place for an error")
         if type(times) is not int or times < 1:

@@ -1,7 +1,8 @@
 """The faults that can be injected into a cluster.
 
-Each call returns when it is done, is noted in ``Cluster.injected``, and raises ClusterError with
-one sentence where it makes no sense: a broker that is not there, that is dead, that is paused.
+Each call returns when the fault is in effect, is recorded in ``Cluster.injected``, and raises
+ClusterError with one sentence if it is impossible: for a broker that does not exist, is dead or is
+paused.
 """
 
 from __future__ import annotations
@@ -233,7 +234,7 @@ def _is_side(side: object) -> bool:
 
 
 def _check_ms(value: float, least: float | None = None) -> None:
-    """A mistake would come out in a broker, and end it. Raises ClusterError."""
+    """Check the value here: an invalid one would end the broker. Raises ClusterError."""
     given: object = value
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise ClusterError(f"a time is a number of milliseconds, not {given!r}")
@@ -244,7 +245,7 @@ def _check_ms(value: float, least: float | None = None) -> None:
 
 
 def key_of(api: ApiKey | str) -> ApiKey:
-    """An API by Kafka's name in any spelling. Raises ClusterError."""
+    """Return an API by Kafka's name in any spelling. Raises ClusterError."""
     if isinstance(api, ApiKey):
         return api
     given: object = api
@@ -258,7 +259,7 @@ def key_of(api: ApiKey | str) -> ApiKey:
 
 
 def error_of(error: ErrorCode | str) -> ErrorCode:
-    """An error by Kafka's name. Raises ClusterError."""
+    """Return an error by Kafka's name. Raises ClusterError."""
     if isinstance(error, ErrorCode):
         return error
     if error not in ErrorCode.__members__:

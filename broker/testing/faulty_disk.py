@@ -1,8 +1,8 @@
-"""Disk faults on demand, around any disk: errors by operation and path, partial writes, delays,
-no room, a write that is torn by the end of its process, and that end.
+"""A disk with faults on demand, around any disk: errors by operation and path, partial writes,
+delays, no space, and the end of the process during a write.
 
-For tests that want one named fault at one named place. The errors are those a real disk gives
-(hazards S-09 to S-12); what was done before the fault stays done.
+For tests that need one named fault at one named place. The errors are those of a real disk (hazards
+S-09 to S-12); effects before the fault are kept.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WRITES = frozenset(
 
 
 class DiskFault(NamedTuple):
-    """One fault: which calls it meets and what they get.
+    """One fault: the calls that it affects, and their result.
 
     ``operations`` are method names of ``ports.Disk`` and ``ports.File``, and ``create`` for an
     open that makes a file. The first ``after`` matching calls succeed, the next ``times`` fail."""
@@ -57,7 +57,7 @@ def read_only() -> DiskFault:
 
 
 GROWS = frozenset({"append", "create", "make_directory"})
-# Operations that wait for the device, so that a slow one delays them.
+# Operations that access the device, so that a slow one delays them.
 WAITS = frozenset(
     {"fsync", "fsync_directory", "is_resident", "remove_tree", "rename", "scan", "unlink"}
 )
@@ -77,7 +77,7 @@ class FaultPlan:
         self.on_torn: Callable[[str], object] | None = None
 
     def add(self, fault: DiskFault) -> None:
-        """From now on."""
+        """Add a fault from now on."""
         self._faults.append((fault, [0]))
 
     def clear(self) -> None:
@@ -114,7 +114,7 @@ class FaultyFile:
         self._file = file
         self._plan = plan
         self._clock = clock
-        # The bytes that a dead process believes to have written.
+        # The bytes that a dead process believes it has written.
         self._void_bytes = 0
 
     @property
@@ -156,7 +156,7 @@ class FaultyFile:
         return self._file.pread(count, position)
 
     def is_resident(self, position: int, count: int) -> bool:
-        """A delay says that the disk would have to be waited for."""
+        """With a delay, the data counts as not in memory."""
         delay_ms = self._plan.check("is_resident", self.path)
         return delay_ms == 0 and self._file.is_resident(position, count)
 
@@ -229,7 +229,7 @@ class FaultyDisk:
         return lock
 
     def release_locks(self) -> None:
-        """As the kernel does when a process ends."""
+        """Release all locks, as the kernel does when a process ends."""
         for lock in self._locks:
             lock.release()
 

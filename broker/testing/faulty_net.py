@@ -1,8 +1,8 @@
 """A network whose connections can be stalled, cut off and killed, around any network.
 
-A stall is what a partition looks like from inside: nothing is refused, nothing arrives, and what
-was sent goes on once it heals. Each broker has one of these; the brokers' connections to each other
-are stalled by the one that opened them, those of clients by the broker that accepted them.
+A stall is what a partition looks like from inside: no connection is refused, no data arrives, and
+pending data is delivered once it heals. Each broker has its own network; the connections between
+brokers are stalled by the one that opened them, those of clients by the broker that accepted them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FaultyNet:
         self._on_change()
 
     def kill(self) -> None:
-        """Close everything at once, as the end of a process does; the broker is told."""
+        """Close everything at once, as the end of a process does, and inform the broker."""
         self._is_dead = True
         for listener in self._listeners:
             listener.close()
@@ -85,7 +85,7 @@ class FaultyNet:
         self._on_change()
 
     def forget(self, socket: FaultySocket) -> None:
-        """It was closed."""
+        """The connection was closed."""
         self._sockets.discard(socket)
 
     async def _change(self) -> None:
@@ -105,7 +105,7 @@ class FaultyNet:
 
 
 class FaultySocket:
-    """``ports.Socket``: readable and writable only while something passes."""
+    """``ports.Socket``: readable and writable only while the network is not blocked."""
 
     __slots__ = (
         "_below",
@@ -175,7 +175,7 @@ class FaultySocket:
                 self._below.close()
 
     def apply(self) -> None:
-        """Something has changed in the network."""
+        """Apply a change of the network."""
         if self._is_killed or self._is_closed:
             return
         is_blocked = self._net.is_blocked(self._target, self._door)
@@ -185,7 +185,7 @@ class FaultySocket:
             self._below.on_writable(None if is_blocked else self._writer)
 
     def kill(self) -> None:
-        """The other side hears at once; this side at its next look."""
+        """The other side notices at once; this side at its next read."""
         self._is_killed = True
         self._is_blocked = False
         self._below.close()
@@ -206,7 +206,8 @@ class FaultySocket:
 
 
 class FaultyListener:
-    """``ports.Listener``: those who knock while nothing passes wait in the kernel's queue."""
+    """``ports.Listener``: connections that arrive while it is blocked wait in the kernel's
+    queue."""
 
     __slots__ = ("_below", "_is_closed", "_net", "_reader", "address")
 
@@ -232,7 +233,7 @@ class FaultyListener:
             self._below.close()
 
     def apply(self) -> None:
-        """Something has changed in the network."""
+        """Apply a change of the network."""
         if not self._is_closed:
             is_blocked = self._net.is_blocked(None, self.address)
             self._below.on_readable(None if is_blocked else self._reader)

@@ -1,7 +1,7 @@
 """Injects request faults: a lost response, an error instead of the work, a delay.
 
-Stands between a broker's network and its dispatcher, only for requests of clients: what the brokers
-say to each other is disturbed by the network, not by name.
+It stands between a broker's network and its dispatcher, and affects only client requests: for
+requests between brokers use faults of the network.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _KEY_BYTES = 2
 class RequestFault(NamedTuple):
     """Requests of an API: their replies are lost, or they get an error instead.
 
-    ``error`` None: the work is done, then the connection is closed without a word. How often, the
-    cluster knows, whose brokers share the count."""
+    ``error`` None: the request is executed, then the connection is closed without a response. The
+    cluster counts the uses, because its brokers share them."""
 
     number: int
     api_key: int
@@ -37,7 +37,7 @@ class RequestFault(NamedTuple):
 
 
 class FaultyRequests:
-    """What goes wrong with one broker's requests. ``dispatch`` is handed to its network."""
+    """The request faults of one broker. Its network gets ``dispatch``."""
 
     def __init__(
         self,
@@ -46,17 +46,17 @@ class FaultyRequests:
         clock: Clock,
         claim: Callable[[int, str], Awaitable[bool]],
     ) -> None:
-        """``claim``: asked with the number of a fault and what it would do whether it may."""
+        """``claim``: called with a fault's number and its effect; returns whether it may apply."""
         self._behind = behind
         self._listener = clients_listener
         self._clock = clock
         self._claim = claim
         self._faults: dict[int, RequestFault] = {}
-        # How long a produce waits before it is taken, as behind a disk that is slow to take it.
+        # How long a produce is delayed before it is handled, as behind a slow disk.
         self.produce_delay_ms = 0.0
 
     def add(self, fault: RequestFault) -> None:
-        """From the next request on, after the faults that were added before."""
+        """Add a fault from the next request on, after the earlier faults."""
         self._faults[fault.number] = fault
 
     def drop(self, number: int) -> None:
@@ -104,7 +104,7 @@ class FaultyRequests:
 
 
 async def _finish(outcome: Any) -> None:
-    """See to the end of what a dispatch has returned."""
+    """Wait for the end of what a dispatch has returned."""
     if isinstance(outcome, Paused):
         outcome = outcome.coroutine
     if outcome is not None:

@@ -1,7 +1,7 @@
 """A metadata store whose sessions can be paused, for a broker that is paused or dead.
 
-What a paused broker asks waits, and what it is told waits as well, in its order, as on the
-connection of a process that was stopped. A dead one is asked nothing and told nothing.
+Requests of a paused broker wait, and so do the store's events for it, in their order, as on the
+connection of a stopped process. A dead broker sends and receives no more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Answer = TypeVar("Answer")
 
 
 class GatedStore:
-    """``store.Store`` of one broker, behind a gate that is open, paused or closed for good."""
+    """``store.Store`` of one broker, behind a gate that is open, paused or permanently closed."""
 
     def __init__(self, below: Store) -> None:
         self._below = below
@@ -81,7 +81,7 @@ class GatedStore:
         self._wake()
 
     def kill(self) -> None:
-        """Close the gate for good."""
+        """Close the gate permanently."""
         self._is_dead = True
         self._held.clear()
         self._wake()
@@ -165,8 +165,8 @@ class GatedSession:
 
 @dataclass(frozen=True, slots=True)
 class _Gated:
-    """A watch whose news go through the gate; equal to another one of the same function, so that
-    the store takes it for the same."""
+    """A watch whose events go through the gate; equal to another one of the same function, so that
+    the store treats both as the same watch."""
 
     gate: GatedStore
     watch: Watch

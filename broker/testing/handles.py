@@ -1,4 +1,4 @@
-"""What a cluster shows of its brokers and of what was done to them."""
+"""A cluster's public handles of its brokers, and its record of faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Knows(Protocol):
-    """The cluster, as its handles need it."""
+    """The cluster, as its handles use it."""
 
     def address_of(self, broker_id: int) -> str: ...
 

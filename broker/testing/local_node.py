@@ -1,4 +1,4 @@
-"""One broker and the seams around it, which inject its faults.
+"""One broker and the wrappers around it that inject its faults.
 
 A ``LocalNode`` belongs to the event loop of its broker; read ``cluster_node.py`` first.
 """
@@ -36,7 +36,7 @@ logger = logging.getLogger("ottla.testing")
 
 
 class PatientOffload:
-    """``ports.Offload`` that waits for the disk as well, where that one is slow."""
+    """``ports.Offload`` that also waits for a slow disk."""
 
     def __init__(self, below: Offload, clock: Clock) -> None:
         self._below = below
@@ -114,7 +114,7 @@ class LocalNode(Answers):
             logger.debug("broker %d did not stop cleanly: %s", self.node_id, error)
 
     def _silence(self) -> None:
-        """From now on it sends nothing, and nothing that it writes is kept."""
+        """From now on it sends no data, and its writes are discarded."""
         self._net.kill()
         self._faults.clear()
         self._faults.is_dead = True

@@ -1,7 +1,7 @@
 """The brokers of one cluster and the store that they share, on one event loop.
 
-Knows which brokers are alive, paused or cut off, keeps the ports of dead ones, and ends the
-sessions of brokers that are silent for too long. Their nodes decide where the brokers run.
+It knows which brokers are alive, paused or cut off, keeps the ports of dead ones, and ends the
+sessions of brokers that are silent for too long. The nodes decide where the brokers run.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ClusterMember:
 
 
 class OwnSessions:
-    """``store.Store`` as one broker is given it: remembers which sessions are that broker's."""
+    """``store.Store`` of one broker: remembers which sessions belong to it."""
 
     def __init__(self, below: EmbeddedStore) -> None:
         self._below = below
@@ -77,7 +77,7 @@ class OwnSessions:
         return session
 
     async def expire(self) -> None:
-        """End them all from the store's side."""
+        """Expire all of them in the store."""
         session_ids, self._session_ids = self._session_ids, []
         for session_id in session_ids:
             await self._below.expire(session_id)
@@ -238,7 +238,7 @@ class Members:
         await node.resume()
 
     async def expire_session(self, node_id: int) -> None:
-        """The store ends its session, as after too long a silence. Raises ClusterError."""
+        """Let the store expire its session, as after too long a silence. Raises ClusterError."""
         self.node(node_id, paused_too=True)
         await self._sessions[node_id].expire()
 
@@ -286,7 +286,7 @@ class Members:
 
 
 async def _write_users(store: EmbeddedStore, users: Sequence[FirstUser]) -> None:
-    """In place of those of an earlier cluster on the same directory."""
+    """Write the users, replacing those of an earlier cluster in the same directory."""
     session, random = await store.connect(), RealRandom()
     await found_cluster(session, random)
     for user in users:
@@ -309,7 +309,8 @@ def _hold_ports(member: ClusterMember) -> None:
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             holder.bind(address)
         except OSError:
-            # Another process was faster, or the platform binds no port twice: the restart shows it.
+            # Another process bound it first, or the platform binds no port twice: the restart shows
+            # it.
             holder.close()
         else:
             member.held_ports.append(holder)

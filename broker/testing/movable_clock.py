@@ -1,7 +1,7 @@
 """A clock that tests can move: forward as a whole, or only its date.
 
-Time passes as on the clock below; ``advance`` adds to both clocks at once, and the timers that are
-due then ring, ``jump`` moves the date alone, as an administrator or NTP does.
+Time passes as on the clock below. ``advance`` adds to both clocks at once, and due timers ring;
+``jump`` moves only the date, as an administrator or NTP does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PURGE_MIN = 1_024
 
 
 class MovableTimer:
-    """``ports.Timer``: rings once, in the context that it was made in."""
+    """``ports.Timer``: rings once, in the context in which it was created."""
 
     __slots__ = ("_context", "callback", "deadline_ms")
 
@@ -35,7 +35,7 @@ class MovableTimer:
         self.callback = None
 
     def ring(self, loop: asyncio.AbstractEventLoop) -> None:
-        """As the loop's next callback: one that fails must not silence the others."""
+        """Ring as the loop's next callback: a failing callback must not stop the others."""
         loop.call_soon(self._run, context=self._context)
 
     def _run(self) -> None:
@@ -107,17 +107,17 @@ class MovableClock:
         self._step_ms += ms
 
     def hold(self) -> None:
-        """No timer rings until the release, as in a process that was stopped."""
+        """Hold all timers until the release, as in a stopped process."""
         self._is_held = True
         self._disarm()
 
     def release(self) -> None:
-        """Overdue timers ring now."""
+        """Let overdue timers ring now."""
         self._is_held = False
         self._ring()
 
     def close(self) -> None:
-        """No timer rings any more."""
+        """Stop all timers permanently."""
         self.hold()
         self._timers.clear()
 
