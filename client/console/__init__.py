@@ -1,1 +1,1 @@
-"""The console: web pages that show a cluster and, when allowed, change it."""
+"""The console: web pages that show a cluster and, if allowed, change it."""

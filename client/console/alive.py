@@ -1,4 +1,4 @@
-"""Reads the pages that show partitions alive: who leads, who follows, what has just happened."""
+"""Reads the pages that show partitions live: leaders, followers and recent changes."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from ottla.client.console.views.alive_view import AliveChoice
     from ottla.client.console.views.asked import Document, Question
 
-# The whole cluster; no topic has this name.
+# Key of the whole cluster; no topic has this name.
 ALL_TOPICS = ""
 PARTITIONS_MAX = 20_000
-# A broker that does not answer within this time is left out of a moment.
+# A broker that does not answer within this time is omitted from a moment.
 ANSWER_MS_MAX = 2_500.0
-# Up to so many partitions all stable offsets are asked for; beyond that those that are looked at.
+# Up to this many partitions all last stable offsets are read; above it only those of shown
+# partitions.
 STABLE_MAX = 500
 
 Parts = dict[TopicPartition, "PartitionView"]
 
 
 async def read_alive(connection: ConsoleConnection, question: Question) -> Document:
-    """Partitions as they are, or as they were some seconds ago; the first look begins the
-    recording."""
+    """Return the partitions now or some seconds ago; the first request starts the recording."""
     choice = read_choice(question)
     topic = question.path.get("topic", ALL_TOPICS)
     recording = await recording_of(connection, topic)
@@ -49,7 +49,7 @@ async def read_alive(connection: ConsoleConnection, question: Question) -> Docum
 
 
 async def recording_of(connection: ConsoleConnection, topic: str) -> Recording[History]:
-    """The recording of a topic, or of all. Raises ClientError."""
+    """Return the recording of a topic, or of all. Raises ClientError."""
 
     async def read(watched: Collection[TopicPartition]) -> ClusterMoment:
         return await moment_of(connection, topic, watched)
@@ -60,7 +60,7 @@ async def recording_of(connection: ConsoleConnection, topic: str) -> Recording[H
 async def document_of(
     connection: ConsoleConnection, recording: Recording[History], choice: AliveChoice, topic: str
 ) -> Document:
-    """What a page shows. Its partitions are looked at more closely from now on."""
+    """Return the content of a page. From now on its partitions are recorded in more detail."""
     clock = connection.environment.clock
     if not choice.back_s:
         shown, _facts = chosen(recording.history.states_at(clock.wall_ms()), choice)
@@ -75,9 +75,9 @@ async def alive_events(
     tails: Tails,
     render: Callable[[Document], str],
 ) -> AsyncGenerator[bytes, None]:
-    """The page again whenever it has changed, as events, until the visitor leaves.
+    """Yield the page as server-sent events whenever it has changed, until the visitor leaves.
 
-    Each has the part of the page as HTML, and the sentence of the newest change."""
+    Each event contains the page's part as HTML, and the newest change as a sentence."""
     choice = read_choice(question)._replace(back_s=0)
     topic = question.path.get("topic", ALL_TOPICS)
     async with tails.place():
@@ -97,7 +97,7 @@ async def alive_events(
                 news = None if change is None else change._asdict()
                 yield event("alive", {"html": html, "news": news})
             else:
-                # Tells the server when the visitor has left.
+                # Detects that the visitor has left.
                 yield b": nothing has changed\n\n"
             await recording.moved()
 
@@ -105,7 +105,7 @@ async def alive_events(
 async def moment_of(
     connection: ConsoleConnection, topic: str, watched: Collection[TopicPartition]
 ) -> ClusterMoment:
-    """All partitions of a topic, or of all topics, with their offsets. Raises ClientError."""
+    """Read all partitions of a topic, or of all topics, with their offsets. Raises ClientError."""
     admin = await connection.admin()
     parts = await partitions_of(connection, topic)
     cluster = await admin.describe_cluster()
@@ -140,7 +140,7 @@ async def moment_of(
 
 
 async def partitions_of(connection: ConsoleConnection, topic: str) -> Parts:
-    """The partitions of a topic, or of all topics. Raises ClientError."""
+    """Return the partitions of a topic, or of all topics. Raises ClientError."""
     if topic == ALL_TOPICS:
         views = await connection.topics(fresh=True)
     else:
@@ -167,7 +167,7 @@ def _by_broker(
 async def ends_of_leaders(
     connection: ConsoleConnection, admin: Admin, leaders: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The high watermarks that the leaders tell; those of silent leaders are missing."""
+    """Return the high watermarks from the leaders, without those of leaders that do not answer."""
     wanted = _by_broker((leader, where) for where, leader in leaders.items())
     found = await _ends(connection, admin, wanted, "uncommitted")
     return {where: offset for (_leader, where), offset in found.items()}
@@ -179,8 +179,9 @@ async def _ends(
     wanted: dict[int, list[TopicPartition]],
     reader: str | None,
 ) -> dict[tuple[int, TopicPartition], int]:
-    """Offsets by broker and partition. Each broker is asked once and has a time of its own, so that
-    one that does not answer keeps no picture waiting: that is when a picture is needed."""
+    """Return offsets by broker and partition. Each broker is asked once, with its own timeout, so
+    that a broker that does not answer delays no page: such pages are needed most during
+    failures."""
 
     async def ask(broker: int) -> dict[TopicPartition, int]:
         try:

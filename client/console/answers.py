@@ -1,4 +1,4 @@
-"""Parts of answers: downloads, cookies, ways on, and the guard before all of them."""
+"""Parts of responses: downloads, cookies, redirects, and the guard before all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MISDIRECTED = 421
 async def going_on(
     first: bytes, others: AsyncGenerator[bytes, None]
 ) -> AsyncGenerator[bytes, None]:
-    """An answer whose first piece has been made to see whether there is one."""
+    """Yield the first piece, which was made before the response to detect errors, then the others."""
     async with aclosing(others):
         yield first
         async for piece in others:
@@ -35,31 +35,32 @@ async def going_on(
 
 
 def with_retry(answer: Response, error: Exception) -> Response:
-    """The answer with the time after which another attempt may succeed, where that is known."""
+    """Add Retry-After to the response, if the time is known."""
     if isinstance(error, Refused) and error.retry_after_s is not None:
         answer.headers["retry-after"] = str(error.retry_after_s)
     return answer
 
 
 def as_file(name: str) -> dict[str, str]:
-    """The headers of a download."""
+    """Return the headers of a download."""
     disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
     return {**NOT_STORED, "content-disposition": disposition}
 
 
 def own_path(text: str) -> str:
-    """A path of the console to go on to; the start for everything else, such as another site."""
+    """Return a path of the console for a redirect; the start page for any other address, such as
+    another site."""
     is_own = text.startswith("/") and not text.startswith("//") and "\\" not in text
     return text if is_own and text.isprintable() else "/"
 
 
 def set_cookie(answer: Response, visit: Visit) -> None:
-    """Send the visit's cookie, which no script and no other site gets."""
+    """Set the visit's cookie, which scripts and other sites cannot read."""
     answer.set_cookie(COOKIE, visit.name, httponly=True, samesite="strict", path="/")
 
 
 def guarded(application: ASGIApp, hosts: frozenset[str]) -> ASGIApp:
-    """The application behind the check of the Host header, with the headers of every answer."""
+    """Wrap the application with the check of the Host header and the headers of every response."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

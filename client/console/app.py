@@ -77,7 +77,7 @@ class ConsoleOptions(NamedTuple):
 
 
 class Console:
-    """The pages of one cluster. ``application`` is what a web server runs."""
+    """The pages of one cluster. ``application`` is the ASGI application for a web server."""
 
     def __init__(self, visits: Visits, options: ConsoleOptions) -> None:
         self._visits = visits
@@ -100,7 +100,7 @@ class Console:
             path = plain_path(spec.path)
             routes.append(Route(path, self._endpoint(spec, as_json=False)))
             routes.append(Route(f"/api{path}", self._endpoint(spec, as_json=True)))
-        # Behind the pages: where a path shows and changes, each has its own method.
+        # Registered after the pages: where a path shows and changes, each has its own method.
         routes += change_routes(self)
         handlers = {NOT_FOUND: self._not_found}
         self.application = guarded(
@@ -108,24 +108,24 @@ class Console:
         )
 
     def ends_when(self, is_ending: Callable[[], bool]) -> None:
-        """End the live tails once this is true, within about a second."""
+        """End the live pages once the function returns true, within about a second."""
         self._tails.is_ending = self._alive_pages.is_ending = is_ending
 
     @property
     def allows_changes(self) -> bool:
-        """Whether visitors may change things."""
+        """Whether visitors may make changes."""
         return self._options.allow_changes
 
     def failure(self, request: Request, error: Exception) -> Response:
-        """The page that says why a request failed."""
+        """Return the page that explains why a request failed."""
         return self._pages.failure(error, self.visit_of(request), as_json=False)
 
     def visit_of(self, request: Request) -> Visit | None:
-        """The visit of the request's cookie."""
+        """Return the visit of the request's cookie."""
         return self._visits.find(request.cookies.get(COOKIE))
 
     def connection_of(self, request: Request) -> ConsoleConnection:
-        """The connection for a request. Raises Refused if the visitor has to log in."""
+        """Return the connection for a request. Raises Refused if the visitor has to log in."""
         connection = self._visits.connection_of(self.visit_of(request))
         if connection is None:
             raise Refused(UNAUTHORIZED, "log in first")
@@ -162,7 +162,7 @@ class Console:
         )
 
     async def _alive(self, request: Request) -> Response:
-        """The page ``Alive`` whenever it has changed, as server-sent events."""
+        """Send the page ``Alive`` whenever it has changed, as server-sent events."""
 
         def render(document: Document) -> str:
             return self._pages.part("alive_part.html", document)
@@ -193,7 +193,7 @@ class Console:
         return answer
 
     async def _content(self, request: Request) -> Response:
-        """The bytes of a record's key or value, as a file that no browser shows."""
+        """Return the bytes of a record's key or value, as a file that browsers do not display."""
         try:
             question = question_of(request)
             topic, part = question.path["topic"], question.text("part", "value")
@@ -212,7 +212,7 @@ class Console:
     def page(
         self, template: str, document: dict[str, object], visit: Visit | None, status: int = 200
     ) -> Response:
-        """A page; where it may have forms, with a visit for their token."""
+        """Return a page; if it may contain forms, with a visit for their token."""
         if visit is None and (self._options.allow_changes or template == "login.html"):
             visit = self._visits.begin()
         answer = self._pages.page(template, document, visit, status)
@@ -297,14 +297,14 @@ class Console:
 
 
 def question_of(request: Request) -> Question:
-    """The parameters of a request. Raises BadRequest for a name in the path that is too long."""
+    """Return the parameters of a request. Raises BadRequest for a too long name in the path."""
     path = {name: checked_name(name, str(value)) for name, value in request.path_params.items()}
     return Question(path, request.query_params)
 
 
 def record_question_of(request: Request) -> Question:
-    """The parameters of a tail or a download. Raises BadRequest, also for an unknown name: a
-    filter with a wrong name would let all records pass."""
+    """Return the parameters of a live tail or a download. Raises BadRequest, also for an unknown
+    name: a misspelt filter would let all records pass."""
     question = question_of(request)
     question.check_names(one.name for one in RECORD_PARAMETERS)
     return question

@@ -1,8 +1,8 @@
-"""How often logins may fail: by user, by address and by both together. Pure.
+"""Limits failed logins: by user, by address, and by both together. Pure.
 
-The brokers check passwords; the console only slows down visitors who guess. Some attempts are free;
-each further one has to wait twice as long as the one before. Limits for a user alone are generous,
-so that a stranger can hardly keep that user out.
+The brokers check passwords; the console only slows down visitors who guess them. Some attempts are
+free; each further one has to wait twice as long as the previous one. Limits for a user alone are
+generous, so that an attacker can hardly lock that user out.
 """
 
 from __future__ import annotations
@@ -73,22 +73,22 @@ class LoginAttempts:
                 doublings = min(entry.count - limit.free, 30)
                 entry.delay_ms = min(FIRST_DELAY_MS * 2**doublings, limit.delay_ms_max)
                 entry.next_ms = now_ms + entry.delay_ms
-            # The order of the dict is that of the last attempts.
+            # The dict is ordered by the last attempts.
             self._entries[key] = entry
         while len(self._entries) > ENTRIES_MAX:
             del self._entries[next(iter(self._entries))]
         return 0.0
 
     def failed(self, user: str, host: str, now_ms: float) -> None:
-        """The attempt was a wrong one: the delay begins when the visitor is told so."""
+        """The attempt has failed: the delay starts when the visitor gets the answer."""
         for key in _keys(user, host):
             entry = self._entries.get(key)
             if entry is not None and entry.delay_ms:
                 entry.next_ms = now_ms + entry.delay_ms
 
     def succeeded(self, user: str, host: str) -> None:
-        """The attempt was a right one: it counts no more, and the user's mistakes from this
-        address are forgotten."""
+        """The attempt has succeeded: it no longer counts, and the user's failures from this address
+        are forgotten."""
         for key in _keys(user, host):
             entry = self._entries.get(key)
             if entry is None:
@@ -109,7 +109,8 @@ def _keys(user: str, host: str) -> dict[tuple[str, ...], AttemptLimit]:
 
 
 def network_of(host: str) -> str:
-    """An address of IPv4, or the network of one of IPv6: a visitor may use all in it."""
+    """Return an IPv4 address, or the network of an IPv6 address: a visitor may use all addresses in
+    it."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Reads records for the pages about them, within limits of records, bytes and time."""
+"""Reads records for the record pages, within limits of records, bytes and time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PLACES = ("newest", "oldest", "offset", "time")
 
 
 class Budget(NamedTuple):
-    """How much one page may read: records, bytes of keys and values, and milliseconds."""
+    """Limits of one page: records, bytes of keys and values, and milliseconds."""
 
     records: int = RECORDS_READ_MAX
     size_bytes: int = BYTES_READ_MAX
@@ -56,7 +56,7 @@ class Budget(NamedTuple):
 
 
 class Scan:
-    """One read of some windows, its matches, and how far it came. Owned by one request."""
+    """One read of some windows: its matches and its progress. Owned by one request."""
 
     def __init__(self, wanted: RecordFilter, budget: Budget, matches_max: int) -> None:
         self.matches: list[Placed] = []
@@ -69,7 +69,7 @@ class Scan:
         self._matches_max = matches_max
 
     def take(self, partition: int, records: Sequence[SeenRecord]) -> bool:
-        """Look at records in their order; False once a limit is reached."""
+        """Examine records in order; False once a limit is reached."""
         for record in records:
             self.read += 1
             self.size_bytes += len(record.key or b"") + len(record.value or b"")
@@ -138,15 +138,15 @@ async def scan(
     except TimeoutError:
         found.stopped_by = "time"
         return
-    # All has been passed, markers and holes at the end as well.
+    # All offsets have been passed, including markers and gaps at the end.
     found.positions |= {one.partition: one.stop for one in windows}
 
 
 async def limits_of(
     admin: Admin, topic: str, partition: str
 ) -> tuple[dict[int, tuple[int, int]], list[int], int]:
-    """The first and the end offset of one or all partitions, those that cannot be read, and how
-    many partitions the topic has. Raises BadRequest for a partition that does not exist."""
+    """Return the first and the end offset of one or all partitions, the unreadable ones, and the
+    number of partitions. Raises BadRequest for a partition that does not exist."""
     view = await admin.describe_topic(topic)
     numbers = sorted(view.partitions)
     if partition:
@@ -170,7 +170,7 @@ async def limits_of(
 async def starts_at_time(
     admin: Admin, topic: str, limits: dict[int, tuple[int, int]], text: str, wall_ms: int
 ) -> Places:
-    """The first offset at or after a time in each partition; the end if there is none."""
+    """Return the first offset at or after a time in each partition; the end if there is none."""
     try:
         is_number = text.isascii() and text.isdigit()
         timestamp = whole_number("time", text) if is_number else None
@@ -191,7 +191,7 @@ async def starts_at_time(
 
 
 async def read_messages(connection: ConsoleConnection, question: Question) -> Document:
-    """One page of records: the newest, or those from an offset or a time on."""
+    """Read one page of records: the newest, or those from an offset or a time on."""
     topic = question.path["topic"]
     wanted = read_filter(question)
     form = checked_format(question.text("format"))
@@ -244,7 +244,7 @@ async def read_messages(connection: ConsoleConnection, question: Question) -> Do
 async def find_record(
     connection: ConsoleConnection, topic: str, partition: int, offset: int, *, is_raw: bool = False
 ) -> SeenRecord:
-    """One whole record. Raises Refused if there is none at that offset."""
+    """Return one whole record. Raises Refused if there is none at that offset."""
     admin = await connection.admin()
     limits, _unread, _count = await limits_of(admin, topic, str(partition))
     first, end = limits.get(partition, (0, 0))
@@ -260,7 +260,7 @@ async def find_record(
 
 
 async def read_record(connection: ConsoleConnection, question: Question) -> Document:
-    """One record with more of its key and value than a list shows."""
+    """Return one record with more of its key and value than a list contains."""
     topic = question.path["topic"]
     partition = question.number("partition", 0)
     form = checked_format(question.text("format"))

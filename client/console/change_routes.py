@@ -1,4 +1,5 @@
-"""The routes of changes: each needs a form of the console's own pages, and ``--allow-changes``."""
+"""The routes of changes: each needs a form from the console's own pages, and
+``--allow-changes``."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ PREVIEW = "/group/preview"
 
 
 class Changeable(Protocol):
-    """What the routes of changes need of the console."""
+    """The parts of the console that the routes of changes use."""
 
     @property
     def allows_changes(self) -> bool: ...
@@ -56,7 +57,7 @@ class Changeable(Protocol):
 
 
 def change_routes(console: Changeable) -> list[Route]:
-    """The routes that visitors send forms to."""
+    """Return the routes that receive forms."""
     routes = [
         Route(path, _changing(console, change), methods=["POST"])
         for path, change in CHANGES.items()
@@ -67,7 +68,7 @@ def change_routes(console: Changeable) -> list[Route]:
 async def _allowed_form(
     console: Changeable, request: Request
 ) -> tuple[ConsoleConnection, dict[str, str]]:
-    """The connection of the visitor and the form. Raises Refused."""
+    """Return the visitor's connection and the form. Raises Refused."""
     if not console.allows_changes:
         raise Refused(FORBIDDEN, "this console only shows: start it with --allow-changes")
     fields = await form_of(request, console.visit_of(request))

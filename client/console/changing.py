@@ -1,4 +1,4 @@
-"""Carries out the changes that visitors ask for; each returns the address to go on to."""
+"""Carries out visitors' changes; each function returns the address to redirect to."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ DESTINATIONS = ("earliest", "latest", "offset", "time")
 
 
 def topic_path(topic: str) -> str:
-    """The address of a topic's page."""
+    """Return the address of a topic's page."""
     return f"/topics/{quote(topic, safe='')}"
 
 
 def _count(fields: Fields, name: str) -> int:
-    """A number from 1 on; -1, the cluster's default, if the field is empty."""
+    """Parse a number from 1 on; -1, the cluster's default, if the field is empty."""
     text = fields.get(name, "").strip()
     if not text:
         return -1
@@ -109,7 +109,7 @@ async def send_record(connection: ConsoleConnection, topic: str, fields: Fields)
 
 
 async def preview_positions(connection: ConsoleConnection, fields: Fields) -> Document:
-    """What a reset of positions would set; nothing is changed."""
+    """Return the result that a reset of positions would have, without a change."""
     admin = await connection.admin()
     group_id = fields.get("id", "")
     current = await admin.groups.offsets(group_id)
@@ -128,7 +128,7 @@ async def preview_positions(connection: ConsoleConnection, fields: Fields) -> Do
 async def _targets(
     connection: ConsoleConnection, admin: Admin, topic: str, fields: Fields
 ) -> dict[TopicPartition, int]:
-    """The new position in each partition of a topic, within its log."""
+    """Return the new position in each partition of a topic, within its log."""
     limits, unread, _ = await limits_of(admin, topic, fields.get("partition", "").strip())
     if unread:
         raise BadRequest(f"partitions {unread} of topic {topic!r} do not answer: try again later")

@@ -1,4 +1,4 @@
-"""A visitor's connections to the cluster: as the console's own user, or as the visitor."""
+"""Connections to the cluster, as the console's own user or as the visitor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Config = TypeVar("Config", bound=ClientConfig)
 
 CLIENT_ID = "ottla-console"
-# Several pages of one visitor within this time share one list of topics.
+# Pages of one visitor within this time share one list of topics.
 TOPICS_AGE_MS_MAX = 2_000.0
 CALL_TIMEOUT_MS = 15_000
 REQUEST_TIMEOUT_MS = 10_000
@@ -33,7 +33,7 @@ PARTITION_BYTES_MAX = 1024 * 1024
 
 
 class ClusterAccess(NamedTuple):
-    """The addresses of a cluster, the settings of clients by Kafka's names, and the world.
+    """The addresses of a cluster, client settings by Kafka's names, and the environment.
 
     ``decode`` turns keys and values of a schema registry into JSON; None shows them as they are.
     ``places`` limits the recordings of all visitors together."""
@@ -50,7 +50,7 @@ class ClusterAccess(NamedTuple):
 
 
 class ConsoleConnection:
-    """An admin client that connects when it is first used, and clients for records beside it."""
+    """An admin client that connects at its first use, and clients for records."""
 
     def __init__(self, access: ClusterAccess) -> None:
         self._access = access
@@ -59,7 +59,7 @@ class ConsoleConnection:
         self._topics: list[TopicView] = []
         self._topics_ms: float | None = None
         self.recordings = Recordings(access.environment.clock, access.places or RecordingPlaces())
-        # Set when the visitor has logged out: what still goes on must end, and connect no more.
+        # Set when the visitor has logged out: work in progress must end and not connect again.
         self.is_closed = False
 
     @property
@@ -93,7 +93,7 @@ class ConsoleConnection:
             return self._admin
 
     async def topics(self, *, fresh: bool = False) -> list[TopicView]:
-        """All topics by name; not older than some seconds."""
+        """Return all topics by name; the list may be some seconds old."""
         now_ms = self.environment.clock.now_ms()
         is_old = self._topics_ms is None or now_ms - self._topics_ms > TOPICS_AGE_MS_MAX
         if fresh or is_old:
@@ -102,17 +102,17 @@ class ConsoleConnection:
         return self._topics
 
     def forget_topics(self) -> None:
-        """Ask for the topics again when they are needed: one was created or changed."""
+        """Read the topics again at the next use: one was created or changed."""
         self._topics_ms = None
 
     def drop_old_topics(self) -> None:
-        """Free the list of topics if it is too old to be used: large clusters have large ones."""
+        """Free an outdated list of topics: large clusters have large ones."""
         now_ms = self.environment.clock.now_ms()
         if self._topics_ms is not None and now_ms - self._topics_ms > TOPICS_AGE_MS_MAX:
             self._topics, self._topics_ms = [], None
 
     def consumer(self, *, read_committed: bool) -> Consumer[bytes, bytes]:
-        """A consumer without a group, which is not started yet."""
+        """Return a consumer without a group that is not started yet."""
         config = ConsumerConfig(
             client_id=CLIENT_ID,
             offset_reset="none",
@@ -127,7 +127,7 @@ class ConsoleConnection:
         return Consumer(self._access.bootstrap, self._access.configured(config), self.environment)
 
     def producer(self) -> Producer[bytes, bytes]:
-        """A producer, which is not started yet."""
+        """Return a producer that is not started yet."""
         config = ProducerConfig(
             client_id=CLIENT_ID,
             call_timeout_ms=CALL_TIMEOUT_MS,
@@ -138,7 +138,7 @@ class ConsoleConnection:
         return Producer(self._access.bootstrap, self._access.configured(config), self.environment)
 
     def close(self) -> None:
-        """Close the connections of the admin client, and end the recordings and live tails."""
+        """Close the admin client's connections, and end the recordings and live tails."""
         self.is_closed = True
         self.recordings.close()
         if self._admin is not None:

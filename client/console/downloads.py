@@ -1,4 +1,4 @@
-"""Downloads of records: as lines of JSON, and as a file of Apache Parquet."""
+"""Downloads of records, as lines of JSON or as an Apache Parquet file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DOWNLOAD_RECORDS_MAX = 100_000
 DOWNLOAD_BYTES_MAX = 1024 * 1024 * 1024
-# A row group of Parquet is made in memory.
+# A Parquet row group is built in memory.
 GROUP_RECORDS_MAX = 10_000
 GROUP_BYTES_MAX = 16 * 1024 * 1024
 RECORD_BYTES = 100
@@ -34,9 +34,10 @@ RECORD_BYTES = 100
 async def download_runs(
     connection: ConsoleConnection, question: Question, tails: Tails
 ) -> AsyncGenerator[list[SeenRecord], None]:
-    """The records of a topic that pass the filter: from the beginning, an offset or a time on.
+    """Yield the records of a topic that pass the filter: from the beginning, an offset or a time
+    on.
 
-    The first list is empty: it comes when all parameters have been understood."""
+    The first list is empty: it is yielded when all parameters are valid."""
     topic = question.path["topic"]
     wanted = read_filter(question)
     limit = question.number("limit", DOWNLOAD_RECORDS_MAX, 1, DOWNLOAD_RECORDS_MAX)
@@ -65,14 +66,14 @@ async def download_runs(
 
 
 def size_of(record: SeenRecord) -> int:
-    """About how many bytes a record takes."""
+    """Return the approximate number of bytes that a record takes."""
     return RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
 
 
 async def download_lines(
     connection: ConsoleConnection, question: Question, tails: Tails
 ) -> AsyncGenerator[bytes, None]:
-    """The records as lines of JSON; an empty piece comes first."""
+    """Yield the records as lines of JSON, after an empty first piece."""
     async with aclosing(download_runs(connection, question, tails)) as runs:
         async for records in runs:
             lines = [json.dumps(download_row(one), ensure_ascii=False) for one in records]
@@ -80,7 +81,7 @@ async def download_lines(
 
 
 class _Pieces:
-    """The file that pyarrow writes to, of which what is ready is taken away."""
+    """The file that pyarrow writes to; finished parts are removed from it."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -97,7 +98,7 @@ class _Pieces:
         return self._position
 
     def flush(self) -> None:
-        """All has been written."""
+        """Does nothing: the bytes are in memory already."""
 
     def close(self) -> None:
         self.closed = True
@@ -109,7 +110,7 @@ class _Pieces:
         return True
 
     def take(self) -> bytes:
-        """What was written since the last call."""
+        """Return the bytes written since the last call."""
         taken, self._parts = b"".join(self._parts), []
         return taken
 
@@ -117,7 +118,7 @@ class _Pieces:
 async def download_parquet(
     connection: ConsoleConnection, question: Question, tails: Tails
 ) -> AsyncGenerator[bytes, None]:
-    """The records as a file of Parquet; an empty piece comes first. Each row group is made in
+    """Yield the records as a Parquet file, after an empty first piece. Each row group is built in
     memory, outside of the event loop.
 
     Raises Refused without pyarrow."""

@@ -1,4 +1,4 @@
-"""Reads the forms that visitors send, and refuses those that another site has sent."""
+"""Reads visitors' forms, and refuses those that another site has sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOKEN_FIELD = "form_token"
 
 
 async def form_of(request: Request, visit: Visit | None) -> dict[str, str]:
-    """The fields of a form that a page of this visit has sent. Raises Refused."""
+    """Return the fields of a form that a page of this visit has sent. Raises Refused."""
     headers = request.headers
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM_KIND:

@@ -1,8 +1,8 @@
-"""Which requests the console refuses before it looks at them, and the headers of answers. Pure.
+"""Decides which requests the console refuses at once, and sets response headers. Pure.
 
 A page of another site can make a visitor's browser send requests to the console. The console
-answers only under names of its own, so that a name that was rebound to its address reaches
-nothing; it changes things only for forms of its own pages.
+answers only under its own names, which prevents DNS rebinding; it makes changes only for forms of
+its own pages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 LOCAL_NAMES = frozenset({"localhost", "ip6-localhost"})
-# No script, style, picture or form target of any other site, and no frame around a page.
+# No scripts, styles, images or form targets of other sites, and no framing of a page.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -25,7 +25,7 @@ HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    # With no-referrer browsers would send our own forms with the origin null.
+    # With no-referrer browsers would send the console's own forms with the origin null.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -33,8 +33,8 @@ HEADERS = {
 
 
 def host_of(header: str) -> str | None:
-    """The name or address of a Host header, in lower case and without port; None if it is not
-    one."""
+    """Return the name or address of a Host header, in lower case and without port; None if
+    invalid."""
     if not header or any(sign in header for sign in "/@?#\\ ,"):
         return None
     try:
@@ -44,8 +44,8 @@ def host_of(header: str) -> str | None:
 
 
 def is_own_host(header: str, names: Collection[str]) -> bool:
-    """Whether the console answers under this Host header: under any numeric address, which no
-    other site's name can stand for, under ``localhost`` and under the names that were allowed."""
+    """Whether the console answers under this Host header: under any numeric address, which cannot
+    be the name of another site, under ``localhost`` and under the allowed names."""
     host = host_of(header)
     if host is None:
         return False
@@ -59,7 +59,7 @@ def is_own_host(header: str, names: Collection[str]) -> bool:
 
 
 def is_own_origin(origin: str | None, site: str | None, host: str) -> bool:
-    """Whether a form was sent by a page of the console.
+    """Whether a page of the console has sent the form.
 
     Args:
         origin: The Origin header; None from browsers and programs that send none.
@@ -75,5 +75,6 @@ def is_own_origin(origin: str | None, site: str | None, host: str) -> bool:
 
 
 def is_token(given: str, expected: str) -> bool:
-    """Whether a form has the token of its visit; takes the same time for every wrong one."""
+    """Whether a form has the token of its visit; the check takes the same time for every wrong
+    token."""
     return bool(expected) and hmac.compare_digest(given.encode(), expected.encode())

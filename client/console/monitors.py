@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 AUDIT_READ_MAX = 20_000
 AUDIT_SHOWN_MAX = 500
 NOTES_READ_MAX = 5_000
-# Beyond so many groups, only those with the name of a Spark query are looked at.
+# Above this number of groups, only groups named like a Spark query are read.
 DESCRIBED_MAX = 300
 
 
 async def read_group_over_time(connection: ConsoleConnection, question: Question) -> Document:
-    """One group, with the lag of the last hour; the first look begins the recording."""
+    """Return one group with the lag of the last hour; the first request starts the recording."""
     document = await read_group(connection, question)
     group_id = question.needed("id")
 
@@ -59,7 +59,7 @@ async def read_group_over_time(connection: ConsoleConnection, question: Question
 
 
 async def read_throughput(connection: ConsoleConnection, question: Question) -> Document:
-    """What is written in a second, by broker and by topic, the busiest first."""
+    """Return the write rates by broker and by topic, the busiest first."""
     page = question.page()
 
     async def read(_watched: Collection[TopicPartition]) -> LogMoment:
@@ -67,7 +67,7 @@ async def read_throughput(connection: ConsoleConnection, question: Question) -> 
 
     recording = await connection.recordings.of("throughput", read, ThroughputHistory)
     if recording.history.at_ms is not None and not recording.history.topics:
-        # Two moments make a rate.
+        # A rate needs two moments.
         await connection.environment.clock.sleep(1_000.0)
         await recording.take()
     history = recording.history
@@ -104,7 +104,7 @@ def _rounded(rate: FlowRate) -> Document:
 
 
 async def log_moment_of(connection: ConsoleConnection) -> LogMoment:
-    """The ends and sizes of all partitions. Raises ClientError."""
+    """Read the ends and sizes of all partitions. Raises ClientError."""
     admin = await connection.admin()
     parts = await partitions_of(connection, ALL_TOPICS)
     leaders = {where: part.leader_id for where, part in parts.items() if part.leader_id >= 0}
@@ -123,7 +123,8 @@ async def log_moment_of(connection: ConsoleConnection) -> LogMoment:
 
 
 async def read_pipelines(connection: ConsoleConnection, question: Question) -> Document:
-    """Mirrors and Spark queries that read this cluster, with their lag, and what mirrors write."""
+    """Return mirrors and Spark queries that read this cluster, with their lag, and mirrors that
+    write to it."""
     admin = await connection.admin()
     listed = await admin.groups.list_all()
     asked = [one for one in listed if kind_of(one.group_id, ())]
@@ -164,7 +165,7 @@ async def read_pipelines(connection: ConsoleConnection, question: Question) -> D
 
 
 async def read_audit(connection: ConsoleConnection, question: Question) -> Document:
-    """The newest lines of the audit log, if it goes to a topic."""
+    """Return the newest lines of the audit log, if it is written to a topic."""
     limit = question.number("limit", 100, 1, AUDIT_SHOWN_MAX)
     search = question.text("search")
     found = await newest_records(connection, AUDIT_TOPIC, AUDIT_READ_MAX)
@@ -181,8 +182,8 @@ async def read_audit(connection: ConsoleConnection, question: Question) -> Docum
 async def newest_records(
     connection: ConsoleConnection, topic: str, records_max: int
 ) -> list[SeenRecord] | None:
-    """The newest records of a topic, the latest first; None if there is no such topic, or none that
-    the visitor may see."""
+    """Return the newest records of a topic, the latest first; None if the topic does not exist or
+    the visitor may not see it."""
     admin = await connection.admin()
     if topic not in {view.name for view in await connection.topics()}:
         return None

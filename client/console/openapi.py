@@ -1,4 +1,4 @@
-"""Describes the JSON side of the console in OpenAPI's form. Pure."""
+"""Describes the JSON API of the console in OpenAPI. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _IN_PATH = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
 
 def plain_path(path: str) -> str:
-    """A path without the types of its parameters."""
+    """Return a path without the types of its parameters."""
     return _IN_PATH.sub(r"{\1}", path)
 
 
@@ -23,8 +23,8 @@ def describe(
     pages: Iterable[tuple[str, str, tuple[Parameter, ...]]],
     results: Mapping[str, tuple[str, Document]],
 ) -> Document:
-    """The description of all pages: path, summary and parameters of each, and the name and schema
-    of what it answers, by its path."""
+    """Return the description of all pages by path: summary, parameters, and the name and schema of
+    the response."""
     return {
         "openapi": "3.1.0",
         "info": {

@@ -1,4 +1,4 @@
-"""Reads what the pages about transactions, moves of replicas and security show."""
+"""Reads the pages about transactions, reassignments of replicas and security."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     Found = TypeVar("Found")
 
-# The page asks for two offsets of each partition; beyond so many it looks at the first ones.
+# The page reads two offsets of each partition; above this number it reads only the first ones.
 PARTITIONS_MAX = 20_000
 
 
 async def read_transactions(connection: ConsoleConnection, question: Question) -> Document:
-    """The transactions that hold back the last stable offset, and all transactional ids."""
+    """Return the transactions that hold back the last stable offset, and all transactional ids."""
     admin = await connection.admin()
     page = question.page()
     topics = await connection.topics()
@@ -59,7 +59,7 @@ async def read_transactions(connection: ConsoleConnection, question: Question) -
 
 
 async def read_moves(connection: ConsoleConnection, question: Question) -> Document:
-    """The moves of replicas that are under way, with their progress."""
+    """Return the reassignments in progress."""
     admin = await connection.admin()
     moves = await admin.placements.moves()
     topics = sorted({where.topic for where in moves})
@@ -68,7 +68,7 @@ async def read_moves(connection: ConsoleConnection, question: Question) -> Docum
 
 
 async def read_security(connection: ConsoleConnection, question: Question) -> Document:
-    """Users, access rules and quotas; a sentence instead of what cannot be read."""
+    """Return users, access rules and quotas; a sentence in place of those that cannot be read."""
     admin = await connection.admin()
     users, rules, quotas = await asyncio.gather(
         _rows(admin.users.describe_users(), user_rows),
@@ -81,7 +81,7 @@ async def read_security(connection: ConsoleConnection, question: Question) -> Do
 async def _rows(
     reading: Awaitable[list[Found]], rows_of: Callable[[Iterable[Found]], list[Document]]
 ) -> Document:
-    """The rows, or why there are none: a cluster without users refuses to list rules."""
+    """Return the rows, or why there are none: a cluster without users refuses to list rules."""
     try:
         return {"rows": rows_of(await reading), "refused": None}
     except ClientError as error:

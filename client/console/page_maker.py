@@ -1,4 +1,5 @@
-"""Makes the answers of the console: pages from templates, documents as JSON, failures as either."""
+"""Builds the console's responses: HTML pages from templates, JSON documents, and failures as
+either."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ NOT_STORED = {"cache-control": "no-store"}
 
 
 class Facts(NamedTuple):
-    """What every page shows beside its subject."""
+    """Values that every page shows besides its content."""
 
     bootstrap: str
     allow_changes: bool
@@ -38,26 +39,25 @@ class Facts(NamedTuple):
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8. A JSON value in a record may hold halves of surrogate pairs, which UTF-8 does not
-    have: they are shown as question marks, and do not keep the page from being shown."""
+    """Encode as UTF-8. A JSON value in a record may contain unpaired surrogates, which UTF-8 does
+    not allow: they become question marks, so that the page can still be shown."""
     return text.encode("utf-8", "replace")
 
 
 def quoted(text: object) -> str:
-    """A text as one part of an address."""
+    """Encode a text as one part of an address."""
     return quote(str(text), safe="")
 
 
 def query_of(values: Mapping[str, object], **changes: object) -> str:
-    """The query of an address: some values, with changes; those that are None or empty are left
-    out."""
+    """Return the query of an address: some values, with changes, without None and empty values."""
     merged = {**values, **changes}
     kept = {name: value for name, value in merged.items() if value not in (None, "", False)}
     return f"?{urlencode(kept)}" if kept else ""
 
 
 def make_templates() -> Templates:
-    """The templates; they escape every value and refuse names that do not exist."""
+    """Return the templates; they escape every value and refuse undefined names."""
     templates = Templates(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
@@ -79,7 +79,7 @@ def make_templates() -> Templates:
 
 
 class PageMaker:
-    """Makes answers. Owned by one console."""
+    """Builds responses. Owned by one console."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -108,7 +108,7 @@ class PageMaker:
         return Response(encoded(text), status, dict(NOT_STORED), JSON)
 
     def failure(self, error: Exception, visit: Visit | None, *, as_json: bool) -> Response:
-        """The answer to a request that failed in an expected way."""
+        """Return the response to a request that failed in an expected way."""
         status, sentence = status_of(error), sentence_of(error)
         if as_json:
             return self.json({"error": sentence}, status)

@@ -1,4 +1,4 @@
-"""The pages: where each is, what it shows, and which parameters it understands."""
+"""The table of pages: path, content and parameters of each."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Read = Callable[[ConsoleConnection, Question], Awaitable[Document]]
 
 
 class PageSpec(NamedTuple):
-    """One page; ``/api`` before its path is the same as JSON. ``is_strict`` says whether it refuses
-    parameters that it does not have."""
+    """One page; with ``/api`` before its path it returns JSON. ``is_strict``: it refuses unknown
+    parameters."""
 
     path: str
     template: str
@@ -107,7 +107,7 @@ PAGES = (
         read_messages,
         "Records of a topic: the newest, or those from an offset or a time on",
         RECORD_PARAMETERS,
-        # A filter with a wrong name would show all records.
+        # A misspelt filter would show all records.
         is_strict=True,
     ),
     PageSpec(

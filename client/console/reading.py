@@ -1,4 +1,4 @@
-"""Reads what the pages about the cluster, topics and groups show."""
+"""Reads the pages about the cluster, topics and groups."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from ottla.client.fetching.offsets import OffsetAt
     from ottla.client.records.committed import Committed
 
-# How many groups are asked for their positions at a time.
+# Number of groups whose positions are requested together.
 GROUPS_AT_ONCE = 10
 
 
 async def read_cluster(connection: ConsoleConnection, question: Question) -> Document:
-    """The brokers and what the cluster lacks."""
+    """Return the brokers and the cluster's problems."""
     admin = await connection.admin()
     cluster = await admin.describe_cluster()
     topics = await connection.topics(fresh=True)
@@ -47,7 +47,7 @@ async def read_cluster(connection: ConsoleConnection, question: Question) -> Doc
 
 
 async def _features(admin: Admin) -> list[Document]:
-    """The finalized levels; empty where brokers do not tell them or refuse to."""
+    """Return the finalized feature levels; empty if the brokers do not return them."""
     try:
         found = await admin.features.describe_features()
     except ClientError:
@@ -56,7 +56,8 @@ async def _features(admin: Admin) -> list[Document]:
 
 
 async def read_broker(connection: ConsoleConnection, question: Question) -> Document:
-    """One broker: its log directories and settings. Raises Refused if there is no such broker."""
+    """Return one broker with its log directories and settings. Raises Refused if there is no such
+    broker."""
     admin = await connection.admin()
     node_id = whole_number("broker", question.path["broker"])
     if node_id not in {one.node_id for one in (await admin.describe_cluster()).brokers}:
@@ -82,7 +83,7 @@ async def read_broker(connection: ConsoleConnection, question: Question) -> Docu
 
 
 async def read_topics(connection: ConsoleConnection, question: Question) -> Document:
-    """One page of the topics whose names fit the search."""
+    """Return one page of the topics whose names match the search."""
     page = question.page()
     topics = await connection.topics()
     if not question.flag("internal"):
@@ -104,7 +105,7 @@ async def read_topics(connection: ConsoleConnection, question: Question) -> Docu
 
 
 async def read_topic(connection: ConsoleConnection, question: Question) -> Document:
-    """One topic with its partitions, offsets, sizes and settings."""
+    """Return one topic with its partitions, offsets, sizes and settings."""
     admin = await connection.admin()
     name = question.path["topic"]
     view = await admin.describe_topic(name)
@@ -119,8 +120,8 @@ async def read_topic(connection: ConsoleConnection, question: Question) -> Docum
 
 
 async def settings_of(admin: Admin, resource: ResourceType, name: str) -> list[Document]:
-    """Settings with their documentation; without it from brokers before Kafka 2.6, and none if
-    the visitor may not see them."""
+    """Return settings with their documentation; without it from brokers before Kafka 2.6, and none
+    if the visitor may not see them."""
     try:
         try:
             entries = await admin.describe_configs(resource, name, with_documentation=True)
@@ -132,7 +133,7 @@ async def settings_of(admin: Admin, resource: ResourceType, name: str) -> list[D
 
 
 async def read_groups(connection: ConsoleConnection, question: Question) -> Document:
-    """One page of the groups whose names fit the search, with their lags."""
+    """Return one page of the groups whose names match the search, with their lags."""
     admin = await connection.admin()
     page = question.page()
     listed = await admin.groups.list_all()
@@ -155,7 +156,7 @@ async def read_groups(connection: ConsoleConnection, question: Question) -> Docu
 
 
 async def read_group(connection: ConsoleConnection, question: Question) -> Document:
-    """One group with its members, positions and lags."""
+    """Return one group with its members, positions and lags."""
     admin = await connection.admin()
     group_id = question.needed("id")
     view, offsets = await asyncio.gather(
@@ -169,6 +170,6 @@ async def read_group(connection: ConsoleConnection, question: Question) -> Docum
 async def end_offsets(
     admin: Admin, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, OffsetAt | ClientError]:
-    """The ends of partitions; empty if there are none."""
+    """Return the end offsets of partitions."""
     wanted = dict.fromkeys(partitions, LATEST_TIMESTAMP)
     return await admin.list_offsets(wanted) if wanted else {}

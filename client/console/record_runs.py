@@ -1,4 +1,5 @@
-"""Makes short runs of records from what a consumer has read, so that other visitors get a turn."""
+"""Splits a consumer's records into short runs, so that other visitors' requests are served in
+between."""
 
 from __future__ import annotations
 
@@ -23,14 +24,15 @@ RUN_BYTES = 1024 * 1024
 
 
 def seen(where: TopicPartition, one: Record) -> SeenRecord:
-    """A record with its place."""
+    """Return a record with its partition."""
     return SeenRecord(*where, one.offset, one.timestamp, one.key, one.value, one.headers)
 
 
 async def record_runs(
     where: TopicPartition, columns: Columns, decode: Decode | None = None
 ) -> AsyncGenerator[list[SeenRecord], None]:
-    """Yield the records of a partition a few at a time; the event loop has a turn after each."""
+    """Yield the records of a partition a few at a time, and yield to the event loop after each
+    run."""
     start = 0
     size = max(1, len(columns.keys.data) + len(columns.values.data))
     step = max(1, min(RUN_RECORDS, columns.count * RUN_BYTES // size))

@@ -1,4 +1,4 @@
-"""Records what happens to partitions while visitors look at them, and for an hour after that."""
+"""Records the states of partitions while visitors view them, and for an hour after that."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ if TYPE_CHECKING:
 
     ReadMoment = Callable[[Collection[TopicPartition]], Awaitable[Any]]
 
-# Of one kind of one visitor, and of all together: pictures hold up to 20 MB each, others much less.
+# Limits for one kind of one visitor, and for all: recordings of partitions take up to 20 MB each,
+# others much less.
 RECORDINGS_MAX = 4
 ALL_RECORDINGS_MAX = 12
-# The logs of these are looked at on all replicas.
+# The logs of this many partitions are read on all replicas.
 WATCHED_MAX = 200
-# So long after the last look of a visitor, a recording asks less often.
+# This long after the last view, a recording reads less often.
 LOOK_MS = 30_000.0
 QUIET_STEP_MS = 10_000.0
-# For each partition: asking for 5,000 takes 0.2 s of a core.
+# Time per partition: reading 5,000 takes 0.2 s of a core.
 PARTITION_STEP_MS, QUIET_PARTITION_STEP_MS = 1.0, 4.0
 
 
 class Recorded(Protocol):
-    """What a recording adds moments to, within bounds of its own."""
+    """The history of a recording, which limits its own size."""
 
     @property
     def partitions(self) -> int: ...
@@ -54,17 +55,17 @@ class Recording(Generic[Kept]):
         self._moved = asyncio.Event()
 
     async def start(self) -> None:
-        """Take the first moment and go on in the background. Raises ClientError."""
+        """Take the first moment and continue in the background. Raises ClientError."""
         await self.take()
         self._task = asyncio.ensure_future(self._go_on())
 
     @property
     def is_running(self) -> bool:
-        """Whether it still adds moments."""
+        """Whether the recording still adds moments."""
         return self._task is not None and not self._task.done()
 
     async def watch(self, partitions: Iterable[TopicPartition]) -> None:
-        """Look at all replicas of these for the next while. Raises ClientError."""
+        """Read all replicas of these partitions for the next while. Raises ClientError."""
         now_ms = self._clock.now_ms()
         self.last_ms = now_ms
         is_new = False
@@ -93,7 +94,7 @@ class Recording(Generic[Kept]):
         moved.set()
 
     def step_ms(self) -> float:
-        """How long to wait for the next moment: many partitions are asked for less often."""
+        """How long to wait for the next moment: more partitions are read less often."""
         is_seen = self._clock.now_ms() - self.last_ms <= LOOK_MS
         count = self.history.partitions
         if is_seen:
@@ -118,13 +119,13 @@ class Recording(Generic[Kept]):
 
 
 class RecordingPlaces:
-    """The recordings of all visitors; the one that was longest unused goes first."""
+    """The recordings of all visitors; the least recently used one is removed first."""
 
     def __init__(self) -> None:
         self._held: dict[Recording[Any], None] = {}
 
     def take(self, recording: Recording[Any]) -> None:
-        """Hold a place for a recording that is used now."""
+        """Hold a slot for a recording that is used now."""
         self._held.pop(recording, None)
         for ended in [one for one in self._held if one.is_stopped or not one.is_running]:
             del self._held[ended]
@@ -136,12 +137,13 @@ class RecordingPlaces:
 
 
 def is_alike(one: Recording[Any], other: Recording[Any]) -> bool:
-    """Whether both record the same kind of thing: a look at a few groups ends no other picture."""
+    """Whether both recordings are of the same kind: a recording of groups does not end one of
+    partitions."""
     return type(one.history) is type(other.history)
 
 
 class Recordings:
-    """The recordings of one connection, by name; the one that was longest unused goes first."""
+    """The recordings of one connection by name; the least recently used one is removed first."""
 
     def __init__(self, clock: Clock, places: RecordingPlaces) -> None:
         self._clock = clock
@@ -150,7 +152,7 @@ class Recordings:
         self._is_closed = False
 
     async def of(self, name: str, read: ReadMoment, make: Callable[[], Kept]) -> Recording[Kept]:
-        """The recording of that name, which begins now if there is none. Raises ClientError."""
+        """Return the recording of that name; start it if there is none. Raises ClientError."""
         recording: Recording[Kept] | None = self._found.pop(name, None)
         if recording is None or not recording.is_running:
             recording = Recording(self._clock, read, make())
@@ -170,7 +172,7 @@ class Recordings:
         return recording
 
     def close(self) -> None:
-        """End all of them, and begin no other."""
+        """End all recordings, and start no other."""
         self._is_closed = True
         for recording in self._found.values():
             recording.stop()

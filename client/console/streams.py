@@ -1,4 +1,4 @@
-"""Answers that go on: the live tail of a topic."""
+"""Responses that continue until the visitor leaves: the live tail of a topic."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ottla.client.console.views.filters import RecordFilter
 
 TAILS_MAX = 20
-# The pages that show partitions alive share the recordings of their visitors.
+# Live pages of partitions share the recordings of their visitors.
 ALIVE_PAGES_MAX = 100
-# A browser shows no more in a second, and no person reads it.
+# A browser cannot show more in a second, and a person cannot read more.
 ROWS_PER_POLL = 100
 POLL_MS = 1_000.0
 
@@ -38,8 +38,8 @@ def event(name: str, document: Document) -> bytes:
 
 
 class Tails:
-    """The live pages and downloads of one console: each holds a consumer or so, so their number is
-    limited.
+    """The live pages and downloads of one console. Their number is limited, because each of them
+    may hold a consumer.
 
     ``is_ending`` says whether the web server is about to stop; live pages end then."""
 
@@ -50,7 +50,7 @@ class Tails:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Hold one of the places. Raises Refused if all are taken."""
+        """Hold one of the slots. Raises Refused if all are taken."""
         places = TAILS_MAX if self._places is None else self._places
         if self._open >= places:
             raise Refused(TOO_MANY, f"{places} live pages or downloads are open: close one")
@@ -63,9 +63,9 @@ class Tails:
     async def events(
         self, connection: ConsoleConnection, question: Question
     ) -> AsyncGenerator[bytes, None]:
-        """The records that arrive from now on, as events, until the visitor leaves.
+        """Yield the records that arrive from now on, as events, until the visitor leaves.
 
-        Each second has at most a hundred records; ``skipped`` says how many more there were."""
+        Each second has at most a hundred records; ``skipped`` is the number of further ones."""
         topic = question.path["topic"]
         form = checked_format(question.text("format"))
         wanted = read_filter(question)
@@ -102,14 +102,14 @@ class Tails:
                             shown += 1
                             yield event("record", record_row(record, form))
                 if not found:
-                    # Tells the server when the visitor has left.
+                    # Detects that the visitor has left.
                     yield b": no new records\n\n"
 
 
 async def passing(
     runs: AsyncGenerator[list[SeenRecord], None], wanted: RecordFilter
 ) -> AsyncGenerator[SeenRecord, None]:
-    """The records of runs that pass a filter."""
+    """Yield the records that pass a filter."""
     async for records in runs:
         for record in filter(wanted.passes, records):
             yield record

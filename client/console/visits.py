@@ -1,4 +1,4 @@
-"""Visits: the cookie of a browser, its form token, and the user whose rights it has."""
+"""Visits: a browser's cookie, its form token, and the user it acts as."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VISITS_MAX = 200
 VISITS_OF_USER_MAX = 10
 IDLE_MS_MAX = 8 * 3_600_000.0
 VISIT_MS_MAX = 24 * 3_600_000.0
-# Each holds a connection until the broker has judged the password.
+# Each holds a connection until the broker has checked the password.
 LOGINS_AT_ONCE = 8
 CREDENTIALS = frozenset({"sasl.jaas.config", "sasl.password", "sasl.username"})
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
@@ -45,7 +45,7 @@ class Visit:
 
 
 class TypedLogin(NamedTuple):
-    """What a visitor has typed into the log-in form, and the address that sent it."""
+    """A visitor's input in the log-in form, and the sender's address."""
 
     user: str
     password: str
@@ -58,7 +58,7 @@ def _is_over(visit: Visit, now_ms: float) -> bool:
 
 
 def needs_login(properties: Mapping[str, str]) -> bool:
-    """Whether the settings say that clients log in, and do not say as which user."""
+    """Whether the settings require a login and name no user."""
     if not properties.get(_PROTOCOL, "").upper().startswith("SASL"):
         return False
     if properties.get(_MECHANISM, "").upper() == "OAUTHBEARER":
@@ -94,7 +94,7 @@ class Visits:
         return self._access.properties.get(_MECHANISM, MECHANISMS[0]).upper()
 
     def find(self, name: str | None) -> Visit | None:
-        """The visit of a cookie; None for an unknown or an old one."""
+        """Return the visit of a cookie; None for an unknown or expired one."""
         visit = None if name is None else self._visits.get(name)
         if visit is None:
             return None
@@ -103,13 +103,13 @@ class Visits:
             self.end(visit)
             return None
         visit.last_ms = now_ms
-        # The order of the dict is that of use.
+        # The dict is ordered by last use.
         self._visits[visit.name] = self._visits.pop(visit.name)
         return visit
 
     def sweep(self) -> None:
-        """End the visits that are over, with their connections and passwords; the others lose
-        their old lists of topics."""
+        """End the expired visits with their connections and passwords; free old topic lists of the
+        others."""
         now_ms = self.environment.clock.now_ms()
         for visit in [one for one in self._visits.values() if _is_over(one, now_ms)]:
             self.end(visit)
@@ -118,7 +118,8 @@ class Visits:
             connection.drop_old_topics()
 
     def begin(self) -> Visit:
-        """A new visit without a user. Ends the one that was idle longest if there are too many."""
+        """Create a visit without a user. If there are too many, it ends the one that was idle
+        longest."""
         while len(self._visits) >= VISITS_MAX:
             anonymous = (one for one in self._visits.values() if one.connection is None)
             oldest = next(anonymous, None) or next(iter(self._visits.values()))
@@ -133,13 +134,14 @@ class Visits:
         return visit
 
     def connection_of(self, visit: Visit | None) -> ConsoleConnection | None:
-        """The connection for a visitor's requests; None if the visitor has to log in first."""
+        """Return the connection for a visitor's requests; None if the visitor has to log in
+        first."""
         if visit is not None and visit.connection is not None:
             return visit.connection
         return self._own
 
     async def log_in(self, visit: Visit, credentials: TypedLogin) -> Visit:
-        """Connect to the cluster as this user; the visit that takes the place of the old one.
+        """Connect to the cluster as this user; return the visit that replaces the old one.
 
         Raises ClientError if the cluster refuses the user, Refused after too many attempts."""
         user, password, mechanism, host = credentials
@@ -165,13 +167,13 @@ class Visits:
         connection = ConsoleConnection(self._access._replace(properties=settings))
         self._logging_in += 1
         try:
-            # Raises before anything has changed.
+            # Raises before any change.
             await connection.admin()
         except AuthenticationFailed:
             self._attempts.failed(user, host, self.environment.clock.now_ms())
             raise
         except ClientError:
-            # The cluster has not judged the password.
+            # The cluster has not checked the password.
             self._attempts.succeeded(user, host)
             raise
         finally:
@@ -180,7 +182,7 @@ class Visits:
         of_user = [one for one in self._visits.values() if one.user == user]
         for oldest in of_user[: max(0, len(of_user) - VISITS_OF_USER_MAX + 1)]:
             self.end(oldest)
-        # A new cookie, so that one that another site has planted gets no rights.
+        # A new cookie, so that a cookie planted by another site gets no rights.
         self.end(visit)
         begun = self.begin()
         begun.user = user

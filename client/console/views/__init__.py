@@ -1,1 +1,1 @@
-"""What pages of the console show and understand: documents, filters, forms, wording."""
+"""Documents, filters, forms and wording of the console's pages."""

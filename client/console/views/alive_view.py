@@ -1,4 +1,4 @@
-"""The page that shows partitions alive: which ones, in which order, and their picture. Pure."""
+"""The page that shows partitions live: selection, order and picture. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HISTORY_S = 3_600
 
 
 class AliveChoice(NamedTuple):
-    """Which partitions to show, and how many seconds ago."""
+    """The partitions to show, and the time in seconds ago."""
 
     page: PageCut
     order: str
@@ -35,7 +35,7 @@ class AliveChoice(NamedTuple):
 
 
 def read_choice(question: Question) -> AliveChoice:
-    """The choice that the parameters of a page name. Raises BadRequest."""
+    """Return the choice from a page's parameters. Raises BadRequest."""
     order = question.text("order") or ORDERS[0]
     if order not in ORDERS:
         raise BadRequest(f"order is one of {', '.join(ORDERS)}")
@@ -45,8 +45,8 @@ def read_choice(question: Question) -> AliveChoice:
 
 
 def trouble_of(state: SeenPartition) -> int:
-    """How bad a state is: 0 without a leader, 1 with replicas out of sync, 2 with an open
-    transaction, 3 for all others."""
+    """Rank the problem of a state: 0 without a leader, 1 with replicas out of sync, 2 with an open
+    transaction, 3 without a problem."""
     if state.leader < 0:
         return 0
     if len(state.isr) < len(state.replicas):
@@ -55,7 +55,7 @@ def trouble_of(state: SeenPartition) -> int:
 
 
 def chosen(states: States, choice: AliveChoice) -> tuple[list[TopicPartition], Document]:
-    """The partitions of the page, and the facts of the page."""
+    """Return the partitions of the page, and the page's numbers."""
     found = [
         where
         for where, state in states.items()
@@ -67,7 +67,8 @@ def chosen(states: States, choice: AliveChoice) -> tuple[list[TopicPartition], D
 
 
 def alive_document(history: History, choice: AliveChoice, now_ms: int) -> Document:
-    """What the page shows: the partitions so many seconds ago, and the changes until then."""
+    """Return the content of the page: the partitions that many seconds ago, and the changes until
+    then."""
     at_ms = history.moment_at(now_ms - choice.back_s * 1000)
     states = {} if at_ms is None else history.states_at(at_ms)
     shown, facts = chosen(states, choice)
@@ -106,5 +107,5 @@ def _row(history: History, where: TopicPartition, state: SeenPartition, at_ms: i
 
 
 def pictures_of(document: Document) -> list[Document]:
-    """The pictures of a document's partitions."""
+    """Return the pictures of a document's partitions."""
     return [picture_of(row) for row in document["partitions"]]

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 """What a page shows; ``/api`` answers with the same as JSON."""
 INT64_MAX = 2**63 - 1
-# The most bytes of a string in a request.
+# Maximum number of bytes of a string in a request.
 NAME_BYTES_MAX = 2**15 - 1
 TRUE = frozenset({"1", "true", "yes", "on"})
 
 
 class BadRequest(ValueError):
-    """A parameter of an address or a form has no meaning; the text is a sentence."""
+    """A parameter of an address or a form is invalid; the text is a sentence."""
 
 
 class Parameter(NamedTuple):
@@ -37,11 +37,11 @@ class Question(NamedTuple):
     query: Mapping[str, str]
 
     def text(self, name: str, default: str = "") -> str:
-        """A text without spaces around it."""
+        """Return a text without surrounding spaces."""
         return self.query.get(name, default).strip()
 
     def needed(self, name: str) -> str:
-        """A name that must be given. Raises BadRequest."""
+        """Return a required name. Raises BadRequest."""
         if name not in self.query:
             raise BadRequest(f"the parameter {name!r} is missing")
         return checked_name(name, self.query[name])
@@ -58,7 +58,7 @@ class Question(NamedTuple):
         return self.text(name).lower() in TRUE
 
     def number(self, name: str, default: int, least: int = 0, most: int = INT64_MAX) -> int:
-        """A whole number; the default if it is not given. Raises BadRequest."""
+        """Return a whole number; the default if it is missing. Raises BadRequest."""
         given = self.text(name)
         if not given:
             return default
@@ -68,14 +68,14 @@ class Question(NamedTuple):
         return value
 
     def page(self) -> PageCut:
-        """The page of a list. Raises BadRequest."""
+        """Return the page of a list. Raises BadRequest."""
         return PageCut(
             self.number("page", 1, 1), self.number("rows", PAGE_ROWS, 1), self.text("search")
         )
 
 
 def checked_name(name: str, given: str) -> str:
-    """A name that fits into a request. Raises BadRequest."""
+    """Return a name that fits into a request. Raises BadRequest."""
     if len(given.encode("utf-8", "replace")) > NAME_BYTES_MAX:
         raise BadRequest(f"{name} is too long; it has at most {NAME_BYTES_MAX} bytes")
     return given

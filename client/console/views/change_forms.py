@@ -1,4 +1,4 @@
-"""Reads the forms that change something, and shows what a change of positions would do. Pure."""
+"""Parses the forms of changes, and previews a change of positions. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTITIONS_MAX = 2**31 - 1
 
 
 class NewRecord(NamedTuple):
-    """A record to send; no ``partition`` lets the producer choose."""
+    """A record to send; without ``partition`` the producer chooses one."""
 
     key: bytes | None
     value: bytes | None
@@ -40,7 +40,7 @@ def lines_of(text: str, what: str) -> dict[str, str]:
 
 
 def content_of(text: str, encoding: str, what: str) -> bytes | None:
-    """The bytes of a text field. Browsers send line ends as CR LF; they become LF.
+    """Return the bytes of a text field. Browsers send line ends as CR LF; they become LF.
 
     Raises BadRequest."""
     if encoding == "null":
@@ -72,7 +72,7 @@ def preview_document(
     current: Mapping[TopicPartition, Committed],
     targets: Mapping[TopicPartition, int],
 ) -> Document:
-    """Each old and new position, and the text from which exactly these can be set."""
+    """Return each old and new position, and the text that sets exactly these."""
     moves = [
         {
             "topic": where.topic,
@@ -87,12 +87,12 @@ def preview_document(
 
 
 def positions_text(targets: Mapping[TopicPartition, int]) -> str:
-    """Positions as the text of a hidden field."""
+    """Encode positions as the text of a hidden field."""
     return json.dumps([[*where, offset] for where, offset in sorted(targets.items())])
 
 
 def read_positions(text: str) -> dict[TopicPartition, int]:
-    """Read what ``positions_text`` has written. Raises BadRequest."""
+    """Parse the text of ``positions_text``. Raises BadRequest."""
     try:
         rows = json.loads(text)
         positions = {

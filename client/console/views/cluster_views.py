@@ -1,4 +1,4 @@
-"""The pages about brokers and topics, as documents of JSON. Pure."""
+"""The pages about brokers and topics, as JSON documents. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TROUBLES_SHOWN = 200
 
 
 def is_under_replicated(part: PartitionView) -> bool:
-    """Whether fewer replicas are in sync than there are."""
+    """Whether not all replicas are in sync."""
     return len(part.isr) < len(part.replicas)
 
 
@@ -35,7 +35,7 @@ def cluster_document(
     log_dirs: LogDirs,
     unreachable: Collection[int],
 ) -> Document:
-    """The brokers, the controller, and the partitions that lack something."""
+    """Return the brokers, the controller, and the partitions with problems."""
     led: dict[int, int] = {}
     held: dict[int, int] = {}
     troubles: list[Document] = []
@@ -79,7 +79,7 @@ def cluster_document(
 
 
 def _disk(found: list[LogDirView] | ClientError | None) -> Document:
-    """What the replicas take, and what is left on the disks; None for what is unknown."""
+    """Return the size of the replicas and the free space of the disks; None if unknown."""
     if not isinstance(found, list):
         return {"size_bytes": None, "total_bytes": None, "usable_bytes": None, "failed_dirs": []}
     totals = [one.total_bytes for one in found if one.error is None]
@@ -93,7 +93,7 @@ def _disk(found: list[LogDirView] | ClientError | None) -> Document:
 
 
 def topic_row(view: TopicView, sizes: Mapping[str, int]) -> Document:
-    """One line of the list of topics."""
+    """Return one row of the list of topics."""
     parts = view.partitions.values()
     return {
         "topic": view.name,
@@ -107,7 +107,7 @@ def topic_row(view: TopicView, sizes: Mapping[str, int]) -> Document:
 
 
 def sizes_of(log_dirs: LogDirs) -> dict[str, int]:
-    """The bytes of each topic on all brokers together."""
+    """Return the bytes of each topic on all brokers."""
     sizes: dict[str, int] = {}
     for replica in _replicas(log_dirs):
         topic = replica.partition.topic
@@ -167,7 +167,7 @@ def _offset(found: OffsetAt | ClientError) -> int | None:
 
 
 def config_rows(entries: Iterable[ConfigEntry]) -> list[Document]:
-    """Settings: those that were set for this topic or broker first, then by name."""
+    """Return the settings: first those set for this topic or broker, then by name."""
     rows = [
         {
             "name": entry.name,

@@ -1,4 +1,4 @@
-"""What a failure means for a visitor: a status of HTTP and a sentence. Pure."""
+"""Maps failures to an HTTP status and a sentence for the visitor. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MISSING = frozenset(
 class Refused(Exception):
     """The console itself refuses a request.
 
-    ``status`` is that of HTTP; ``retry_after_s`` says when another attempt may succeed."""
+    ``status`` is the HTTP status; ``retry_after_s`` says when another attempt may succeed."""
 
     def __init__(self, status: int, sentence: str, retry_after_s: int | None = None) -> None:
         super().__init__(sentence)
@@ -44,12 +44,12 @@ class Refused(Exception):
         self.retry_after_s = retry_after_s
 
 
-# What a page may fail with; every other error is a defect of the console.
+# Expected errors of a page; every other error is a bug of the console.
 EXPECTED = (Refused, BadRequest, ClientError)
 
 
 def status_of(error: Exception) -> int:
-    """The status of HTTP for an error."""
+    """Return the HTTP status for an error."""
     if isinstance(error, Refused):
         return error.status
     if isinstance(error, ValueError):
@@ -64,7 +64,7 @@ def status_of(error: Exception) -> int:
 
 
 def sentence_of(error: Exception) -> str:
-    """The error as a sentence, with what to do where that is known."""
+    """Return the error as a sentence, with what to do if that is known."""
     if isinstance(error, RequestRefused):
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and error.topic is not None:
             what = f"topic {error.topic!r} "

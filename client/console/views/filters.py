@@ -1,7 +1,7 @@
-"""Which records to show: by key, value, header, or an expression. Pure.
+"""Selects records by key, value, header, or an expression. Pure.
 
-An expression is that of ``ottla consume --filter``, without regular expressions: some of them take
-hours for a short text, and all visitors would wait.
+An expression is that of ``ottla consume --filter`` without regular expressions: some of them take
+hours for a short text and would block all visitors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIMITS = FilterLimits(allows_patterns=False, characters_max=1_000, json_bytes_ma
 
 
 class RecordFilter(NamedTuple):
-    """What a record needs to be shown; an empty part lets every record pass."""
+    """Conditions of shown records; an empty condition lets every record pass."""
 
     key: bytes = b""
     value: bytes = b""
@@ -32,7 +32,7 @@ class RecordFilter(NamedTuple):
     expression: Callable[[FilteredRecord], bool] | None = None
 
     def passes(self, record: FilteredRecord) -> bool:
-        """Whether the record has all that is wanted."""
+        """Whether the record meets all conditions."""
         if self.key and (record.key is None or self.key not in record.key):
             return False
         if self.value and (record.value is None or self.value not in record.value):
@@ -45,7 +45,7 @@ class RecordFilter(NamedTuple):
         try:
             return self.expression is None or self.expression(record)
         except RecursionError:
-            # Two values of JSON that are nested too deep to be compared.
+            # Two JSON values that are nested too deeply to be compared.
             return False
 
 
@@ -53,7 +53,7 @@ EVERY_RECORD = RecordFilter()
 
 
 def read_filter(question: Question) -> RecordFilter:
-    """The filter that the parameters of a page name. Raises BadRequest."""
+    """Return the filter from a page's parameters. Raises BadRequest."""
     name, equals, value = question.text("header").partition("=")
     return RecordFilter(
         question.text("key").encode(),
@@ -65,7 +65,7 @@ def read_filter(question: Question) -> RecordFilter:
 
 
 def read_expression(text: str) -> Callable[[FilteredRecord], bool] | None:
-    """The function of an expression; None for an empty one. Raises BadRequest."""
+    """Return an expression as a function; None for an empty one. Raises BadRequest."""
     if not text:
         return None
     try:

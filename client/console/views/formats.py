@@ -1,4 +1,4 @@
-"""Keys, values and headers as a person reads them: text, JSON or hex, cut to a length. Pure."""
+"""Shows keys, values and headers as text, JSON or hex, truncated to a length. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from ottla.client.console.views.asked import Document
 
 FORMATS = ("auto", "text", "json", "hex")
-# So much of a key or a value is part of a list; the page of one record shows more.
+# A list shows this many bytes of a key or a value; the page of one record shows more.
 SHOWN_BYTES = 4 * 1024
 SHOWN_BYTES_MAX = 256 * 1024
-# Larger ones are not read as JSON: reading would keep all other visitors waiting.
+# Larger values are not parsed as JSON: that would block all other visitors.
 JSON_BYTES_MAX = 1024 * 1024
-# So many times as long as the value its indented form may be, or it is shown as it is: each line of
-# a value of a thousand levels has two thousand spaces.
+# Maximum ratio of the indented form's length to the value's; beyond it the value is shown as it is:
+# each line of a value nested a thousand levels deep has two thousand spaces.
 INDENTED_MAX = 8
 _HEX_LINE = 16
 
 
 def checked_format(name: str) -> str:
-    """The format of that name; ``auto`` for an empty one. Raises BadRequest."""
+    """Return the format of that name; ``auto`` for an empty name. Raises BadRequest."""
     if name and name not in FORMATS:
         raise BadRequest(f"there is no format {name[:20]!r}; there are {', '.join(FORMATS)}")
     return name or FORMATS[0]
@@ -57,12 +57,12 @@ def _text(content: bytes, form: str, shown_bytes: int) -> tuple[str, str]:
             return document, "json"
     if form == "auto" and not is_text(begin, is_cut=len(content) > shown_bytes):
         return hex_lines(begin), "hex"
-    # A cut may fall into a character; what is no UTF-8 is marked.
+    # The text may be truncated within a character; invalid UTF-8 is marked.
     return begin.decode("utf-8", "replace"), "text"
 
 
 def is_text(begin: bytes, *, is_cut: bool) -> bool:
-    """Whether bytes, which a cut may have ended within a character, are UTF-8 without control
+    """Whether bytes, which may be truncated within a character, are UTF-8 without control
     characters."""
     try:
         text = begin.decode("utf-8")
@@ -74,7 +74,7 @@ def is_text(begin: bytes, *, is_cut: bool) -> bool:
 
 
 def as_json(content: bytes | None) -> object:
-    """The JSON value of some bytes. Raises ValueError if they are none, or too large."""
+    """Return the JSON value of some bytes. Raises ValueError if they are not JSON, or too large."""
     if content is None or len(content) > JSON_BYTES_MAX:
         raise ValueError("no JSON")
     try:
@@ -84,8 +84,8 @@ def as_json(content: bytes | None) -> object:
 
 
 def indented(content: bytes) -> str | None:
-    """An object or a list of JSON, on lines of its own; None for everything else, and for one that
-    would become many times as long."""
+    """Return an object or a list as indented JSON; None for other values, and if the result would
+    be many times as long."""
     if content[:1].strip() not in (b"{", b"[", b""):
         return None
     try:

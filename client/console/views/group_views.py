@@ -1,4 +1,4 @@
-"""The pages about groups, as documents of JSON. Pure."""
+"""The pages about groups, as JSON documents. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def lag_of(position: int, end: OffsetAt | ClientError | None) -> int | None:
-    """How many offsets a position is behind the end; None if the end is unknown."""
+    """Return how far a position is behind the end; None if the end is unknown."""
     if end is None or isinstance(end, Exception):
         return None
     return max(0, end.offset - position)
@@ -27,7 +27,7 @@ def lag_of(position: int, end: OffsetAt | ClientError | None) -> int | None:
 def group_row(
     group: GroupListing, offsets: Mapping[TopicPartition, Committed] | None, ends: Ends
 ) -> Document:
-    """One line of the list of groups; the lag is that of all its partitions together."""
+    """Return one row of the list of groups; the lag is the sum over its partitions."""
     lags = [lag_of(one.offset, ends.get(where)) for where, one in (offsets or {}).items()]
     known = [lag for lag in lags if lag is not None]
     return {

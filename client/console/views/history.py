@@ -1,7 +1,7 @@
-"""The last hour of partitions: leaders, in-sync replicas and ends, and what has changed. Pure.
+"""The last hour of partitions: leaders, in-sync replicas, end offsets and changes. Pure.
 
-A partition has an entry for each change, so partitions at rest cost nothing. Where many partitions
-change all the time, entries in which only offsets differ are kept less often.
+A partition has an entry for each change, so partitions at rest take no space. If many partitions
+change all the time, entries that differ only in offsets are kept less often.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 HISTORY_MS = 3_600_000
 STEP_MS = 2_000
 MOMENTS_MAX = HISTORY_MS // STEP_MS
-# Entries of all partitions together: about 20 MB.
+# Limit of entries of all partitions: about 20 MB.
 ENTRIES_MAX = 40_000
 CHANGES_MAX = 1_000
 CHANGES_SHOWN = 50
-# Records in a second are those of so long before.
+# Rates are computed over this time.
 RATE_MS = 10_000
 _TRIM = 64
 
 
 class TopicChange(NamedTuple):
-    """What happened, as a sentence; ``topic`` and ``partition`` are None for the cluster."""
+    """A change, as a sentence; ``topic`` and ``partition`` are None for the cluster."""
 
     at_ms: int
     topic: str | None
@@ -49,7 +49,7 @@ class ClusterMoment(NamedTuple):
 
 
 class StateTimeline:
-    """The states of one partition, each with the time from which on it was seen."""
+    """The states of one partition, each with the time when it was first seen."""
 
     __slots__ = ("_at_ms", "_states")
 
@@ -66,8 +66,8 @@ class StateTimeline:
         return self._states[-1] if self._states else None
 
     def add(self, at_ms: int, state: SeenPartition, keep_ms: float) -> None:
-        """Keep a state, unless it is that of before. One in which only offsets differ takes the
-        place of the last one until ``keep_ms`` have passed since the one before that."""
+        """Add a state unless it equals the previous one. A state that differs only in offsets
+        replaces the last one until ``keep_ms`` have passed since the one before that."""
         last = self.last
         if last == state:
             return
@@ -80,7 +80,7 @@ class StateTimeline:
             self._states.append(state)
 
     def forget(self, before_ms: int) -> None:
-        """Drop entries that say nothing about the time since then; a few may stay."""
+        """Drop entries that were replaced before that time; a few may stay."""
         left = bisect_right(self._at_ms, before_ms) - 1
         if left >= _TRIM:
             self.drop(left)
@@ -92,13 +92,13 @@ class StateTimeline:
         del self._states[:count]
 
     def at(self, at_ms: int) -> tuple[int, SeenPartition] | None:
-        """The entry that holds at that time; None before the first one."""
+        """Return the entry that was valid at that time; None before the first one."""
         index = bisect_right(self._at_ms, at_ms) - 1
         return (self._at_ms[index], self._states[index]) if index >= 0 else None
 
 
 class History:
-    """Moments of some partitions, at most an hour; what is older is dropped."""
+    """Moments of some partitions, at most an hour; older ones are dropped."""
 
     def __init__(self, entries_max: int = ENTRIES_MAX) -> None:
         self._entries_max = entries_max
@@ -110,7 +110,7 @@ class History:
 
     @property
     def entries(self) -> int:
-        """How many states are kept."""
+        """The number of stored states."""
         return sum(map(len, self._timelines.values()))
 
     @property
@@ -129,7 +129,8 @@ class History:
         return self._changes[-1] if self._changes else None
 
     def add(self, at_ms: int, moment: ClusterMoment) -> None:
-        """Keep a moment. One that is not later than the last one is left out: the clock jumped."""
+        """Add a moment. A moment that is not later than the last one is ignored: the clock
+        jumped."""
         if self._moments and at_ms <= self._moments[-1]:
             return
         if self._brokers is not None:
@@ -156,7 +157,7 @@ class History:
         for timeline in self._timelines.values():
             timeline.forget(before_ms)
         if self.entries > 2 * self._entries_max:
-            # Roles change all the time: the older half goes.
+            # Roles change all the time: drop the older half.
             for timeline in self._timelines.values():
                 timeline.drop(len(timeline) // 2)
 
@@ -174,7 +175,7 @@ class History:
         return {where: entry[1] for where, entry in found.items() if entry is not None}
 
     def rate_at(self, where: TopicPartition, at_ms: int) -> float | None:
-        """Records in a second before that time; None if that is unknown."""
+        """Return the records per second before that time; None if unknown."""
         timeline = self._timelines[where]
         new, old = timeline.at(at_ms), timeline.at(at_ms - RATE_MS)
         if new is None or old is None or new[1].end is None or old[1].end is None:
@@ -184,6 +185,6 @@ class History:
         return round(max(0, new[1].end - old[1].end) * 1000 / elapsed_ms, 1)
 
     def changes_until(self, at_ms: int) -> list[Document]:
-        """The last changes until then, the latest first."""
+        """Return the last changes until then, the latest first."""
         found = [one for one in self._changes if one.at_ms <= at_ms]
         return [one._asdict() for one in reversed(found[-CHANGES_SHOWN:])]

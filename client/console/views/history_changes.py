@@ -1,4 +1,4 @@
-"""States of partitions and brokers, and what has happened between two of them. Pure."""
+"""States of partitions and brokers, and the changes between two of them. Pure."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class SeenPartition(NamedTuple):
 
     @property
     def roles(self) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
-        """What changes with elections, moves and the ISR."""
+        """The fields that elections, reassignments and the ISR change."""
         return self[:4]
 
     @property
     def held_back(self) -> int:
-        """How many offsets an open transaction holds back; 0 for none, or if it is unknown."""
+        """How many offsets an open transaction holds back; 0 without one, or if unknown."""
         if self.end is None or self.stable is None:
             return 0
         return max(0, self.end - self.stable)
@@ -57,7 +57,7 @@ def _listed(brokers: Iterable[int]) -> str:
 
 
 def broker_changes(old: SeenBrokers, new: SeenBrokers) -> list[str]:
-    """What happened to the brokers, as sentences."""
+    """Return the changes of the brokers, as sentences."""
     found = []
     if gone := old.brokers - new.brokers:
         found.append(f"left the cluster: broker {_listed(gone)}")
@@ -70,7 +70,7 @@ def broker_changes(old: SeenBrokers, new: SeenBrokers) -> list[str]:
 
 
 def partition_changes(old: SeenPartition, new: SeenPartition) -> list[str]:
-    """What happened to a partition, as sentences."""
+    """Return the changes of a partition, as sentences."""
     found = []
     if new.leader != old.leader and new.leader < 0:
         found.append("the partition has no leader")

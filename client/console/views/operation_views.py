@@ -1,4 +1,4 @@
-"""The pages about transactions, moves of replicas and security, as documents of JSON. Pure."""
+"""The pages about transactions, reassignments and security, as JSON documents. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def held_back(ends: Offsets, stable: Offsets) -> dict[TopicPartition, int]:
-    """How many offsets the last stable offset is behind the high watermark, where it is."""
+    """Return how far the last stable offset is behind the high watermark, if known."""
     behind = {}
     for where, end in ends.items():
         last = stable.get(where)
@@ -68,7 +68,8 @@ def transaction_row(one: TransactionListing) -> Document:
 
 
 def move_rows(moves: Mapping[TopicPartition, ReplicaMove], log_dirs: LogDirs) -> list[Document]:
-    """The moves under way; progress is the size of each new replica by that of the largest one."""
+    """Return the reassignments in progress; progress is the size of each new replica divided by
+    that of the largest one."""
     sizes: dict[tuple[TopicPartition, int], int] = {}
     for node_id, found in log_dirs.items():
         for directory in found if isinstance(found, list) else ():
@@ -118,5 +119,5 @@ def user_rows(users: Iterable[UserView]) -> list[Document]:
 
 
 def quota_rows(quotas: Iterable[QuotaView]) -> list[Document]:
-    """Entities with their quotas; a name of null stands for the default."""
+    """Return entities with their quotas; a name of null stands for the default."""
     return [{"entity": dict(one.entity), "quotas": dict(one.quotas)} for one in quotas]

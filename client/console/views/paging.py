@@ -1,4 +1,4 @@
-"""Searches lists of names and cuts them into pages. Pure."""
+"""Searches lists of names and splits them into pages. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = TypeVar("Row")
 
 
 class PageCut(NamedTuple):
-    """Which page of a list to show: numbers from 1 on, rows for each page, and a search text."""
+    """The page of a list to show: its number from 1 on, rows per page, and a search text."""
 
     number: int = 1
     rows: int = PAGE_ROWS
@@ -31,12 +31,13 @@ def matches(search: str, name: str) -> bool:
 
 
 def selected(found: Sequence[Row], search: str, name_of: Callable[[Row], str]) -> list[Row]:
-    """The items whose name fits the search; all for an empty one."""
+    """Return the items whose name matches the search; all for an empty search."""
     return [one for one in found if matches(search, name_of(one))]
 
 
 def cut(found: Sequence[Row], page: PageCut) -> tuple[list[Row], dict[str, Any]]:
-    """The rows of one page, and the facts of the page. A number past the end gives the last."""
+    """Return the rows of one page, and the page's numbers. A number past the end returns the last
+    page."""
     rows = min(max(page.rows, 1), PAGE_ROWS_MAX)
     pages = max(1, -(-len(found) // rows))
     number = min(max(page.number, 1), pages)

@@ -1,7 +1,7 @@
 """The picture of one partition: a bar for each replica's log, and lines for the offsets. Pure.
 
 All numbers are units of the picture. The window shows the ends of the logs: it reaches from a
-little before the lowest of the offsets to the highest.
+little below the lowest offset to the highest.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ WIDTH = 400
 LABEL_WIDTH = 92
 TEXT_WIDTH = 64
 LANE_HEIGHT = 18
-# The window has at least so many offsets, so that one record more does not fill it.
+# Minimum size of the window in offsets, so that one more record does not fill it.
 SPAN_MIN = 20
 
 
 def picture_of(row: Document) -> Document:
-    """The lanes and lines of one partition of the page ``Alive``."""
+    """Return the lanes and lines of one partition for the page ``Alive``."""
     known = [one for one in (row["end"], row["stable"], *row["log_ends"]) if one is not None]
     high = max(known, default=0)
     low = min(known, default=0)
@@ -35,7 +35,7 @@ def picture_of(row: Document) -> Document:
     pairs = zip(row["replicas"], row["log_ends"], strict=True)
     for index, (broker, end) in enumerate(pairs):
         role = _role(row, broker)
-        # A leader tells its high watermark, whatever else is unknown.
+        # A leader returns its high watermark, whatever else is unknown.
         shown = row["end"] if end is None and role == "leader" else end
         lanes.append(
             {
@@ -74,7 +74,7 @@ def _text(end: int | None, high: int) -> str:
 
 
 def sentence_of(row: Document) -> str:
-    """What the picture shows, for those who do not see it."""
+    """Describe the picture in words, for visitors who cannot see it."""
     if row["leader"] is None:
         parts = ["no leader"]
     else:

@@ -1,4 +1,4 @@
-"""The pages about mirrors, Spark queries and the audit log, as documents of JSON. Pure."""
+"""The pages about mirrors, Spark queries and the audit log, as JSON documents. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     SeenRecord = ConsumerRecord[bytes, bytes]
 
-# The beginnings of the names of Spark's groups: Ottla's source and Kafka's connector.
+# Prefixes of the names of Spark's groups: of Ottla's source and of Kafka's connector.
 SPARK_GROUPS = ("spark-kafka-source-", "spark-kafka-relation-")
 MIRROR_CLIENT = "ottla-mirror"
 NOTES_TOPIC = "ottla.mirror.offsets"
@@ -40,14 +40,15 @@ AUDIT_FIELDS = (
 
 
 def kind_of(group_id: str, client_ids: Iterable[str]) -> str | None:
-    """What reads in a group: ``spark``, ``mirror`` or neither."""
+    """Return the kind of reader of a group: ``spark``, ``mirror`` or neither."""
     if group_id.startswith(SPARK_GROUPS):
         return "spark"
     return "mirror" if any(one.startswith(MIRROR_CLIENT) for one in client_ids) else None
 
 
 def note_rows(records: Iterable[SeenRecord]) -> list[Document]:
-    """The topics that mirrors have copied to this cluster, with the time of the newest note."""
+    """Return the topics that mirrors have copied to this cluster, with the time of the newest
+    note."""
     found: dict[tuple[str, str, str], Document] = {}
     for record in records:
         key, value = _object(record.key), _object(record.value)
@@ -65,7 +66,7 @@ def note_rows(records: Iterable[SeenRecord]) -> list[Document]:
 
 
 def audit_rows(records: Iterable[SeenRecord], search: str) -> list[Document]:
-    """Lines of the audit log that contain all words of a search."""
+    """Return the lines of the audit log that contain all words of a search."""
     rows = []
     for record in records:
         text = (record.value or b"").decode("utf-8", "replace")

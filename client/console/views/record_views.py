@@ -1,4 +1,4 @@
-"""Records as documents of JSON: for pages, for the live tail and for downloads. Pure."""
+"""Records as JSON documents: for pages, for the live tail and for downloads. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME_CHARACTERS = 200
 def record_row(
     record: ConsumerRecord[bytes, bytes], form: str, shown_bytes: int = SHOWN_BYTES
 ) -> Document:
-    """One record with cut key, value and headers."""
+    """Return one record with truncated key, value and headers."""
     return {
         "partition": record.partition,
         "offset": record.offset,
@@ -34,7 +34,8 @@ def record_row(
 
 
 def download_row(record: ConsumerRecord[bytes, bytes]) -> Document:
-    """One whole record, as ``ottla consume --json`` writes it: bytes without UTF-8 as base64."""
+    """Return one whole record in the form of ``ottla consume --json``: bytes that are not UTF-8 as
+    base64."""
     return {
         "topic": record.topic,
         "partition": record.partition,

@@ -1,4 +1,4 @@
-"""What each page answers as JSON, as schemas of OpenAPI 3.1 (JSON Schema 2020-12). Pure."""
+"""The schema of each page's JSON response, in OpenAPI 3.1 (JSON Schema 2020-12). Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _or_null(schema: Schema) -> Schema:
 
 
 def object_schema(fields: Schema) -> Schema:
-    """An object that has all of these fields."""
+    """Return the schema of an object that has all of these fields."""
     return {"type": "object", "required": list(fields), "properties": fields}
 
 
 def list_schema(fields: Schema) -> Schema:
-    """A list of such objects."""
+    """Return the schema of a list of such objects."""
     return {"type": "array", "items": object_schema(fields)}
 
 

@@ -1,4 +1,4 @@
-"""The name and the schema of the answer of each page. Pure."""
+"""Name and schema of each page's response. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MOVES = object_schema(
 
 
 def _listed(fields: Schema) -> Schema:
-    """Rows, or why there are none."""
+    """Return the schema of rows, or of the reason why there are none."""
     return object_schema({"rows": list_schema(fields), "refused": MAYBE_TEXT})
 
 

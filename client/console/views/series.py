@@ -1,4 +1,4 @@
-"""Numbers over the last hour, in bounded memory, and their small charts. Pure."""
+"""Values over the last hour, in limited memory, and their small charts. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 HISTORY_MS = 3_600_000
-# A number that comes sooner takes the place of the one before.
+# A value that comes sooner replaces the previous one.
 POINT_MS = 10_000
 CHART_WIDTH, CHART_HEIGHT = 240, 48
-# Of one group; beyond that only the sum is kept.
+# Limit of partitions of one group; above it only the sum is kept.
 PARTITIONS_KEPT_MAX = 500
 
 
 class Series:
-    """One number over time: at most a point in ten seconds, for an hour."""
+    """One value over time: at most one point in ten seconds, for an hour."""
 
     __slots__ = ("_at_ms", "_values")
 
@@ -33,7 +33,7 @@ class Series:
         return len(self._at_ms)
 
     def add(self, at_ms: int, value: int) -> None:
-        """Keep a number; those that are older than an hour go."""
+        """Add a value, and drop those older than an hour."""
         if self._at_ms and at_ms <= self._at_ms[-1]:
             return
         if len(self._at_ms) > 1 and at_ms - self._at_ms[-2] < POINT_MS:
@@ -47,7 +47,7 @@ class Series:
         del self._values[:old]
 
     def points(self) -> list[tuple[int, int]]:
-        """Pairs of a time and a number."""
+        """Return pairs of time and value."""
         return list(zip(self._at_ms, self._values, strict=True))
 
 
@@ -64,7 +64,7 @@ class LagHistory:
         return len(self._by_partition)
 
     def add(self, at_ms: int, lags: Mapping[TopicPartition, int | None]) -> None:
-        """Keep the lags of one time; None for unknown ones."""
+        """Add the lags of one time; None for unknown ones."""
         known = {where: lag for where, lag in lags.items() if lag is not None}
         if known or not lags:
             self.total.add(at_ms, sum(known.values()))
@@ -78,16 +78,16 @@ class LagHistory:
             del self._by_partition[gone]
 
     def of(self, where: TopicPartition) -> list[tuple[int, int]]:
-        """The lag of one partition over time."""
+        """Return the lag of one partition over time."""
         series = self._by_partition.get(where)
         return [] if series is None else series.points()
 
 
 def chart_of(points: list[tuple[int, int]], what: str) -> Document | None:
-    """A chart as a line in a box of ``CHART_WIDTH`` by ``CHART_HEIGHT``; None without a second
-    point.
+    """Return a chart as a line in a box of ``CHART_WIDTH`` by ``CHART_HEIGHT``; None with fewer
+    than two points.
 
-    ``what``: what the numbers are, for those who do not see the chart."""
+    ``what``: what the values are, for visitors who cannot see the chart."""
     if len(points) < 2:
         return None
     first_ms, last_ms = points[0][0], points[-1][0]

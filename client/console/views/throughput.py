@@ -1,4 +1,4 @@
-"""Records and bytes in a second, of topics and of the brokers that lead them. Pure."""
+"""Records and bytes per second, of topics and of the brokers that lead them. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ottla.protocol.ids import TopicPartition
 
-# The busiest topics have a chart; all have numbers.
+# Only the busiest topics have a chart; all have values.
 CHARTED_TOPICS_MAX = 200
 
 
@@ -31,18 +31,18 @@ class LogMoment(NamedTuple):
 
 
 class FlowRate(NamedTuple):
-    """What was written in a second."""
+    """The write rate per second."""
 
     records: float = 0.0
     size_bytes: float = 0.0
 
     def plus(self, other: FlowRate) -> FlowRate:
-        """The sum."""
+        """Return the sum of both rates."""
         return FlowRate(self.records + other.records, self.size_bytes + other.size_bytes)
 
 
 class ThroughputHistory:
-    """The rates of the last moment, and of the last hour for brokers and for the busiest topics."""
+    """The latest rates, and those of the last hour for brokers and for the busiest topics."""
 
     def __init__(self) -> None:
         self.topics: dict[str, FlowRate] = {}
@@ -57,7 +57,7 @@ class ThroughputHistory:
         return 0 if self._last is None else len(self._last.ends)
 
     def add(self, at_ms: int, moment: LogMoment) -> None:
-        """Compare with the moment before. A log that has become shorter counts with 0 bytes: its
+        """Compare with the previous moment. A log that has become shorter counts with 0 bytes: its
         oldest records were deleted."""
         last, before_ms = self._last, self.at_ms
         if before_ms is not None and at_ms <= before_ms:
@@ -94,6 +94,6 @@ class ThroughputHistory:
             self._series.setdefault(name, Series()).add(at_ms, round(records))
 
     def points_of(self, name: Hashable) -> list[tuple[int, int]]:
-        """The records in a second of a topic (by name) or a broker (by id) over time."""
+        """Return the records per second of a topic (by name) or a broker (by id) over time."""
         series = self._series.get(name)
         return [] if series is None else series.points()

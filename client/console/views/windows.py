@@ -1,4 +1,4 @@
-"""Which offsets of each partition a page of records reads, and where the next page begins. Pure."""
+"""Computes the offsets that a page of records reads, and where the next page begins. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RecordWindow(NamedTuple):
 
 
 def read_places(name: str, text: str) -> Places:
-    """Read ``0:123,4:56``: partitions and offsets. Raises BadRequest."""
+    """Parse ``0:123,4:56``: partitions and offsets. Raises BadRequest."""
     places: Places = {}
     for item in filter(None, text.split(",")):
         partition, colon, offset = item.partition(":")
@@ -39,12 +39,12 @@ def read_places(name: str, text: str) -> Places:
 
 
 def places_text(places: Mapping[int, int]) -> str:
-    """The text that ``read_places`` reads."""
+    """Return the text that ``read_places`` parses."""
     return ",".join(f"{partition}:{offset}" for partition, offset in sorted(places.items()))
 
 
 def forward(limits: Mapping[int, tuple[int, int]], starts: Mapping[int, int]) -> list[RecordWindow]:
-    """From these offsets, or the first one, to the end of each partition."""
+    """Return windows from these offsets, or the first ones, to the end of each partition."""
     return [
         RecordWindow(partition, min(max(starts.get(partition, first), first), end), end)
         for partition, (first, end) in sorted(limits.items())
@@ -54,9 +54,10 @@ def forward(limits: Mapping[int, tuple[int, int]], starts: Mapping[int, int]) ->
 def backward(
     limits: Mapping[int, tuple[int, int]], before: Mapping[int, int], records: int
 ) -> list[RecordWindow]:
-    """The last offsets before some place, or the end; about so many in all partitions together.
+    """Return the last offsets before some places, or the ends; about that many in all partitions
+    together.
 
-    What a short partition does not need is left to the longer ones."""
+    Longer partitions get the offsets that a short one does not have."""
     stops = {
         partition: min(max(before.get(partition, end), first), end)
         for partition, (first, end) in limits.items()
@@ -73,7 +74,7 @@ def backward(
 
 
 def newest_first(found: Iterable[Placed], limit: int) -> list[Placed]:
-    """The newest records by timestamp, those of one partition by offset."""
+    """Sort the newest records by timestamp, those of one partition by offset."""
     rows: dict[int, list[Placed]] = {}
     for partition, record in found:
         rows.setdefault(partition, []).append((partition, record))
@@ -85,8 +86,8 @@ def newest_first(found: Iterable[Placed], limit: int) -> list[Placed]:
 def older_places(
     windows: Sequence[RecordWindow], found: Sequence[Placed], kept: Sequence[Placed]
 ) -> Places:
-    """Where the page of older records ends: before what was kept where some were left out,
-    otherwise before the window."""
+    """Return where the page of older records ends: before the oldest shown record if some were left
+    out, otherwise before the window."""
     matched, shown = _offsets_by_partition(found), _offsets_by_partition(kept)
     places = {}
     for window in windows:

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as a person reads them. Pure."""
+"""Formats numbers, sizes and times for people. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LATEST_MS = 253_402_300_799_000
 
 
 def size_text(size_bytes: int | None) -> str:
-    """A size with its unit; a dash for an unknown one."""
+    """Return a size with its unit; a dash if unknown."""
     if size_bytes is None or size_bytes < 0:
         return "–"
     if size_bytes < 1024:
@@ -21,12 +21,12 @@ def size_text(size_bytes: int | None) -> str:
 
 
 def count_text(number: int | None) -> str:
-    """A number in groups of three digits; a dash for an unknown one."""
+    """Return a number in groups of three digits; a dash if unknown."""
     return "–" if number is None or number < 0 else f"{number:,}".replace(",", "\u202f")
 
 
 def time_text(timestamp_ms: int | None) -> str:
-    """A time in UTC with milliseconds; a dash for none."""
+    """Return a time in UTC with milliseconds; a dash if there is none."""
     if timestamp_ms is None or not 0 <= timestamp_ms <= _LATEST_MS:
         return "–"
     moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
@@ -34,7 +34,7 @@ def time_text(timestamp_ms: int | None) -> str:
 
 
 def duration_text(ms: int | None) -> str:
-    """A duration in its largest unit; a dash for an unknown one."""
+    """Return a duration in its largest unit; a dash if unknown."""
     if ms is None or ms < 0:
         return "–"
     for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
