@@ -1,4 +1,4 @@
-"""Announces a cluster to programs of 0.7, in the znodes that brokers of 0.7 have written.
+"""Announces a cluster to programs of Kafka 0.7, in the znodes that 0.7 brokers write.
 
 ``/brokers/ids/ID`` holds ``host:port`` and ``/brokers/topics/TOPIC/ID`` the number of partitions
 that the broker has, as ephemeral znodes. Today's brokers keep values of another form at the same
@@ -133,6 +133,6 @@ class Announcement(ClassicClient):
         try:
             await session.create(path, data, ephemeral=True)
         except NodeExists:
-            # Of this announcement, or of another one that is about to end: take it over.
+            # It belongs to this announcement, or to another one that is about to end: take it over.
             await session.delete(path)
             await session.create(path, data, ephemeral=True)

@@ -1,4 +1,4 @@
-"""Which broker and partition an event goes to. Pure.
+"""Maps an event to a broker and partition. Pure.
 
 A partitioner chooses an index in the list of (broker id, partition), sorted. A broker is the leader
 of the partition.
@@ -22,12 +22,12 @@ class BrokerPartition(NamedTuple):
 
 
 def sorted_partitions(leaders: Mapping[int, int]) -> list[BrokerPartition]:
-    """The list of a topic, from the leader of each partition that has one."""
+    """Return a topic's list, from the leader of each partition that has one."""
     return sorted(BrokerPartition(leader, one) for one, leader in leaders.items() if leader >= 0)
 
 
 def choose(partitioner: Any, key: object, known: Sequence[BrokerPartition]) -> BrokerPartition:
-    """Ask the partitioner. Raises ValueError for an index outside of the list."""
+    """Call the partitioner. Raises ValueError for an index outside of the list."""
     index = partitioner.partition(key, len(known))
     if not isinstance(index, int) or not 0 <= index < len(known):
         raise ValueError(
@@ -40,7 +40,7 @@ def choose(partitioner: Any, key: object, known: Sequence[BrokerPartition]) -> B
 def by_broker(
     routed: Iterable[tuple[BrokerPartition, str, Any]],
 ) -> dict[int, dict[str, dict[int, list[Any]]]]:
-    """Items by broker, topic and partition, each list in order."""
+    """Group items by broker, topic and partition, each list in order."""
     found: dict[int, dict[str, dict[int, list[Any]]]] = {}
     for (broker, partition), topic, item in routed:
         topics = found.setdefault(broker, {})

@@ -69,7 +69,7 @@ class ClusterWatch:
         """The topic's sorted list. Raises RequestRefused for a topic without leaders."""
         known = self.topics.get(topic)
         if not known:
-            # The watch may not have been heard yet.
+            # The watch may not have fired yet.
             await self._load()
             known = self.topics.get(topic)
         if known is None:
@@ -79,7 +79,7 @@ class ClusterWatch:
         return known
 
     def leader_moved(self, topic: str) -> None:
-        """A broker says that it does not lead a partition: look again."""
+        """A broker does not lead a partition: read the leaders again."""
         self._changes.note()
 
     async def _load(self) -> None:
@@ -104,7 +104,7 @@ class ClusterWatch:
             self.brokers, self.topics = sorted(brokers), topics
 
     async def _leaders(self, session: MetadataSession, name: str) -> dict[int, int] | None:
-        """The leader of each partition; -1 for none. None if the topic is gone."""
+        """Return the leader of each partition, -1 without one; None if the topic was deleted."""
         try:
             data = (await session.get(paths.topic(name), self._changes.on_event)).data
         except NoNode:

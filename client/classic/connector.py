@@ -1,4 +1,4 @@
-"""The classic consumer: streams of topics, shared within a group that lives in ZooKeeper."""
+"""The classic consumer: streams of topics, shared within a group in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class ConsumerConnector(ClassicClient):
             self._run(self._commit())
 
     def close(self) -> None:
-        """As ``shutdown``."""
+        """The same as ``shutdown``."""
         self.shutdown()
 
     def shutdown(self) -> None:
@@ -192,7 +192,7 @@ class ConsumerConnector(ClassicClient):
         return member is not None and member.is_alive
 
     def _has_room(self) -> None:
-        """In the thread of a stream."""
+        """Called in the thread of a stream."""
         feed = self._feed
         if feed is not None and not self._is_shut:
             self._loop.post(feed.has_room)

@@ -60,7 +60,7 @@ KEYS = {
     **keys("dual_commit", switch, "dual.commit.enabled"),
     **keys("excludes_internal", switch, "exclude.internal.topics"),
     **keys("layout", choice("0.7", "0.8"), "zookeeper.layout"),
-    # Without effect: there are no buffers, metrics and threads of these kinds.
+    # Without effect: Ottla has no such buffers, metrics and threads.
     **keys(
         None,
         anything,

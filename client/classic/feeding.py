@@ -1,6 +1,6 @@
-"""Fetches the partitions that a member owns, and puts their batches into its streams.
+"""Fetches the partitions that a member owns, and passes their batches to its streams.
 
-Runs on one event loop. A stream that has enough batches has its partitions paused until its thread
+Runs on one event loop. The partitions of a stream with enough batches are paused until its thread
 has opened them.
 """
 
@@ -34,7 +34,7 @@ RESET_TIMES = {SMALLEST: EARLIEST_TIMESTAMP, LARGEST: LATEST_TIMESTAMP}
 
 
 class StreamFeed:
-    """A member's ``PartitionFeed``; ``close`` it in the end."""
+    """A member's ``PartitionFeed``; it must be closed."""
 
     def __init__(
         self,
@@ -52,30 +52,30 @@ class StreamFeed:
         self._clock = clock
         self._reset_time = RESET_TIMES.get(offset_reset)
         self._chunks_max = chunks_max
-        # Whether what was consumed is committed when partitions are given up.
+        # Whether consumed offsets are committed when partitions are released.
         self._commits = commits
-        # An offset that was fetched from two storages may be missing in one of them: then it is
-        # committed again, also if nothing was consumed.
+        # An offset read from two storages may be missing in one of them: then it is committed
+        # again, even if no record was consumed.
         self._is_dual = is_dual
         self._streams: dict[TopicPartition, StreamQueue] = {}
         self._slots: dict[TopicPartition, RegistrySlot] = {}
         self._paused: set[TopicPartition] = set()
-        # The first offset that a stream got of each partition, and what is known to be committed.
+        # The first offset that a stream got of each partition, and the known committed offset.
         self._first: dict[TopicPartition, int] = {}
         self._stored: dict[RegistrySlot, int] = {}
         self._begun = asyncio.Event()
         self._tasks = ClientTasks(self._crashed)
 
     def start(self) -> None:
-        """Begin to fetch what is assigned from now on."""
+        """Start to fetch the assigned partitions."""
         self._tasks.start(self._pump(), "classic fetches")
 
     async def close(self) -> None:
-        """Fetch nothing more."""
+        """Stop fetching."""
         await self._tasks.stop()
 
     def hold(self) -> Mapping[RegistrySlot, int]:
-        """Empty all streams; what was consumed, if it is committed automatically."""
+        """Empty all streams; return the consumed offsets if they are committed automatically."""
         consumed = self._changes({one: one.hold() for one in set(self._streams.values())})
         if self._slots:
             self._consumer.assign([])
@@ -87,7 +87,7 @@ class StreamFeed:
         return consumed if self._commits else {}
 
     async def begin(self, shares: Mapping[RegistrySlot, Share]) -> None:
-        """Fetch these partitions from their committed offsets, or from where the reset says."""
+        """Fetch these partitions from their committed offsets, or as the offset reset says."""
         consumer = self._consumer
         self._slots = {slot.where: slot for slot in shares}
         self._streams = {
@@ -105,7 +105,7 @@ class StreamFeed:
             self._begun.set()
 
     def consumed(self) -> dict[RegistrySlot, int]:
-        """What was consumed and is not known to be committed."""
+        """Return the consumed offsets that are not known to be committed."""
         return self._changes({one: one.consumed() for one in set(self._streams.values())})
 
     def stored(self, offsets: Mapping[RegistrySlot, int]) -> None:
@@ -114,7 +114,7 @@ class StreamFeed:
         self._stored.update(mine)
 
     def has_room(self) -> None:
-        """A stream opened a batch: fetch its partitions again if it needs more."""
+        """A stream has opened a batch: fetch its partitions again if it needs more."""
         waiting = [
             where for where in self._paused if self._streams[where].batch_count < self._chunks_max
         ]
@@ -129,7 +129,7 @@ class StreamFeed:
         for where, slot in self._slots.items():
             offset = consumed[self._streams[where]].get(where, self._first.get(where))
             if offset is None:
-                # Where the reset has begun: the next owner has to begin there, too.
+                # The start after the reset: the next owner has to start there, too.
                 offset = self._consumer.position(where)
             if offset is not None and offset != self._stored.get(slot):
                 found[slot] = offset

@@ -1,7 +1,7 @@
 """Routing of a producer with ``broker.list``: a random broker of the list for each request.
 
-With one address, that of a broker or of a load balancer, there is one connection, and all messages
-go to the broker behind it.
+With one address, of a broker or of a load balancer, there is one connection, and all messages go to
+the broker behind it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ListedBrokers:
-    """A ``Routing`` without ZooKeeper. Brokers are numbered by their places in the list."""
+    """A ``Routing`` without ZooKeeper. Brokers are numbered by their position in the list."""
 
     def __init__(
         self, addresses: Sequence[Address], environment: Environment, config: ConnectionConfig
@@ -35,18 +35,20 @@ class ListedBrokers:
         self._places = range(len(addresses))
         for place in self._places:
             self.pool.set_address(place, addresses[place])
-        # What each connection's broker leads: a load balancer may lead to another broker next time.
+        # The partitions that each connection's broker leads: a load balancer may use another broker
+        # next time.
         self._led: dict[tuple[Connection, str], list[int]] = {}
 
     async def start(self) -> None:
-        """Nothing to do before the first request."""
+        """Does nothing: connections open with the first request."""
 
     async def close(self) -> None:
         """Close the connections."""
         self.pool.close()
 
     async def partitions(self, topic: str) -> list[BrokerPartition]:
-        """The partitions that a random broker of the list leads; of another one if it leads none.
+        """Return the partitions that a random broker of the list leads; of another one if it leads
+        none.
 
         Raises BrokerUnreachable if a chosen broker is dead, and RequestRefused."""
         left = list(self._places)
@@ -70,5 +72,5 @@ class ListedBrokers:
         return known
 
     def leader_moved(self, topic: str) -> None:
-        """Ask again which partitions are led where."""
+        """Ask the brokers again which partitions they lead."""
         self._led = {key: led for key, led in self._led.items() if key[1] != topic}

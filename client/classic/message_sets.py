@@ -1,4 +1,4 @@
-"""What the low-level consumer asks for and gets: requests, message sets, messages. Pure."""
+"""Requests, message sets and messages of the low-level consumer. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_SIZE = 1024 * 1024
 
 
 class OutOfRange(RequestRefused):
-    """The offset lies outside of what the log holds; the documents' OutOfRangeException."""
+    """The offset is outside of the log; the documents' OutOfRangeException."""
 
 
 class ClassicFetch(NamedTuple):
@@ -93,13 +93,13 @@ class MultiFetchResponse(tuple[ByteBufferMessageSet, ...]):
 
 
 def refused(code: ErrorCode, where: TopicPartition, broker: str) -> RequestRefused:
-    """The error of one partition."""
+    """Return the error of one partition."""
     kind = OutOfRange if code is ErrorCode.OFFSET_OUT_OF_RANGE else RequestRefused
     return kind.for_partition(code, where, broker)
 
 
 def rounds(requests: Sequence[ClassicFetch]) -> list[list[int]]:
-    """The requests, as indexes, in groups in which no partition comes twice."""
+    """Split the requests, as indexes, into groups that contain each partition once."""
     made: list[list[int]] = []
     seen: dict[TopicPartition, int] = {}
     for index, request in enumerate(requests):

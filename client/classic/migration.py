@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StoredOffsets(NamedTuple):
-    """A partition's committed offset in both storages; None where there is none."""
+    """A partition's committed offset in both storages; None if a storage has none."""
 
     where: TopicPartition
     in_zookeeper: int | None
@@ -27,7 +27,7 @@ class StoredOffsets(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """The greater one: offsets never go back, so the other one is out of date."""
+        """The greater offset: offsets never decrease, so the other one is outdated."""
         return max(one for one in (self.in_zookeeper, self.in_kafka) if one is not None)
 
     @property
@@ -38,7 +38,7 @@ class StoredOffsets(NamedTuple):
 def compared(
     in_zookeeper: Mapping[TopicPartition, int], in_kafka: Mapping[TopicPartition, int]
 ) -> list[StoredOffsets]:
-    """Both storages side by side, by partition."""
+    """Return the offsets of both storages by partition."""
     return [
         StoredOffsets(where, in_zookeeper.get(where), in_kafka.get(where))
         for where in sorted({*in_zookeeper, *in_kafka})
@@ -46,7 +46,7 @@ def compared(
 
 
 class ZooKeeperGroup:
-    """The znodes of one group, for a tool that is no member of it."""
+    """The znodes of one group, for a tool that is not a member."""
 
     def __init__(self, session: MetadataSession, group: str) -> None:
         self._session = session
@@ -54,11 +54,11 @@ class ZooKeeperGroup:
         self._registry = GroupRegistry(session, group, "")
 
     async def members(self) -> list[str]:
-        """The members that live."""
+        """Return the live members."""
         return await self._children(layout.ids(self._group))
 
     async def offsets(self) -> dict[TopicPartition, int]:
-        """All committed offsets; of partitions under both names the greater one."""
+        """Return all committed offsets; for partitions stored under both names the greater one."""
         found: dict[TopicPartition, int] = {}
         for name in await self._children(layout.offsets(self._group)):
             slots = await self._slots(name)
@@ -76,7 +76,7 @@ class ZooKeeperGroup:
         )
 
     async def _slots(self, name: str) -> list[RegistrySlot]:
-        """The partitions with an offset, by the names of both layouts."""
+        """Return the partitions with an offset, by their names in both layouts."""
         stored = set(await self._children(f"{layout.offsets(self._group)}/{name}"))
         try:
             payload = parse_topic((await self._session.get(topic(name))).data)

@@ -1,4 +1,4 @@
-"""Where a group's offsets are: in ZooKeeper, in Kafka, or in both while a group is moved."""
+"""Storages of a group's offsets: ZooKeeper, Kafka, or both while a group is migrated."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class KafkaOffsets:
-    """The offsets that the group's coordinator keeps."""
+    """The offsets stored by the group's coordinator."""
 
     def __init__(self, groups: GroupAdmin, group: str) -> None:
         self._groups = groups
         self._group = group
 
     async def fetch(self, slots: Iterable[RegistrySlot]) -> dict[RegistrySlot, int]:
-        """The committed offset of each partition that has one. Raises ClientError."""
+        """Return the committed offset of each partition that has one. Raises ClientError."""
         by_where = {slot.where: slot for slot in slots}
         if not by_where:
             return {}
@@ -30,7 +30,7 @@ class KafkaOffsets:
         return {by_where[where]: one.offset for where, one in found.items() if one.offset >= 0}
 
     async def commit(self, offsets: Mapping[RegistrySlot, int]) -> None:
-        """Raises ClientError for the first partition that was refused."""
+        """Commit the offsets. Raises ClientError for the first refused partition."""
         positions = {slot.where: Committed(offset) for slot, offset in offsets.items()}
         results = await self._groups.commit(self._group, positions)
         for refused in results.values():
@@ -39,16 +39,16 @@ class KafkaOffsets:
 
 
 class DualOffsets:
-    """Both storages: commits go to each, and the greater offset counts.
+    """Both storages: commits go to each, and the greater offset is used.
 
-    Members of a group that is being moved know one storage only. The offset that such a member
-    committed last is the greater one, for offsets never go back."""
+    During the migration some members know only one storage. An offset that such a member committed
+    last is the greater one, because offsets never decrease."""
 
     def __init__(self, first: OffsetStorage, second: OffsetStorage) -> None:
         self._storages = (first, second)
 
     async def fetch(self, slots: Iterable[RegistrySlot]) -> dict[RegistrySlot, int]:
-        """The greater offset of each partition."""
+        """Return the greater offset of each partition."""
         wanted = list(slots)
         found: dict[RegistrySlot, int] = {}
         for storage in self._storages:
@@ -57,6 +57,6 @@ class DualOffsets:
         return found
 
     async def commit(self, offsets: Mapping[RegistrySlot, int]) -> None:
-        """To each; raises what the first failure raises, and leaves the second one out then."""
+        """Commit to both storages. If the first one fails, raise its error and skip the second."""
         for storage in self._storages:
             await storage.commit(offsets)

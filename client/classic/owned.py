@@ -1,4 +1,4 @@
-"""What the classic clients share: they end with their block, and follow what ZooKeeper holds."""
+"""Common parts of the classic clients: context managers, and following ZooKeeper's content."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ClassicClient(Face):
 
 
 class StoreChanges:
-    """Reads again after each change of what a store holds, and after each lost session."""
+    """Reads again after each change in the store, and after each lost session."""
 
     def __init__(self, read: Callable[[], Awaitable[None]], clock: Clock, subject: str) -> None:
         self._read = read
@@ -50,7 +50,7 @@ class StoreChanges:
         self._changed = asyncio.Event()
 
     def note(self) -> None:
-        """Read again soon."""
+        """Request another read soon."""
         self._changed.set()
 
     def on_event(self, _event: WatchEvent) -> None:

@@ -1,4 +1,4 @@
-"""What an application may put into the classic producer: encoders, partitioners and handlers. Pure.
+"""Extension points of the classic producer: encoders, partitioners and handlers. Pure.
 
 Each class is named in a setting, as a class, as the dotted path of one, or by the name that the
 documents give the default. It is created without arguments.
@@ -51,7 +51,7 @@ class Message(NamedTuple):
 
 
 class QueueItem(NamedTuple):
-    """One object on its way through the producer, as handlers see it.
+    """One object in the producer's queue, as handlers see it.
 
     Attributes:
         data: The object.
@@ -255,7 +255,7 @@ DOCUMENTED = {
 
 
 def plug_in(name: str, value: object) -> Callable[[], Any]:
-    """The class that a setting names. Raises ValueError."""
+    """Return the class that a setting names. Raises ValueError."""
     if callable(value):
         return value
     if isinstance(value, str) and value in DOCUMENTED:
@@ -271,7 +271,7 @@ def plug_in(name: str, value: object) -> Callable[[], Any]:
 
 
 def payload_of(message: object) -> bytes | None:
-    """The bytes of an encoded object. Raises TypeError."""
+    """Return the bytes of an encoded object. Raises TypeError."""
     payload = message.payload if isinstance(message, Message) else message
     if payload is not None and not isinstance(payload, bytes):
         raise TypeError(
@@ -281,7 +281,7 @@ def payload_of(message: object) -> bytes | None:
 
 
 def key_bytes(key: object) -> bytes | None:
-    """The key as it is stored: bytes and texts are; other keys only choose a partition."""
+    """Return the stored key: bytes and texts are stored; other keys only choose a partition."""
     if isinstance(key, str):
         return key.encode()
     return key if isinstance(key, bytes) else None

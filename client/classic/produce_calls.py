@@ -1,4 +1,4 @@
-"""One Produce request on one connection, and what a broker says about a topic."""
+"""Sends one Produce request on one connection, and reads a broker's view of a topic."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PRODUCE_BY_NAME = declare(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, 3, 12
 
 
 class ProduceTerms(NamedTuple):
-    """How messages are sent."""
+    """The settings of produce requests."""
 
     acks: int
     timeout_ms: int
@@ -50,7 +50,7 @@ async def produce(
     entries: Mapping[str, Mapping[int, list[Entry]]],
     terms: ProduceTerms,
 ) -> dict[TopicPartition, RequestRefused]:
-    """Send messages by topic and partition; the partitions that were refused.
+    """Send messages by topic and partition; return the refused partitions.
 
     Raises TransportError."""
     options = BatchOptions(terms.codec)
@@ -84,10 +84,10 @@ async def produce(
 
 
 async def led_partitions(connection: Connection, topic: str) -> list[int]:
-    """The partitions of a topic that the broker behind the connection leads.
+    """Return the partitions of a topic that the connected broker leads.
 
-    The address need not be the broker's own: it may be a load balancer's. So the broker is asked
-    for an offset of each partition, which the leader alone tells. Raises RequestRefused."""
+    The address need not be the broker's own: it may be a load balancer's. So the client asks for an
+    offset of each partition, which only the leader returns. Raises RequestRefused."""
     request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     if connection.version_of(METADATA) < 4:
         request.allow_auto_topic_creation = True

@@ -38,7 +38,7 @@ logger = logging.getLogger("ottla.classic")
 
 
 class Routing(Protocol):
-    """Which brokers there are, and what they lead."""
+    """The brokers, and the partitions that they lead."""
 
     @property
     def pool(self) -> Pool:
@@ -49,10 +49,10 @@ class Routing(Protocol):
     async def close(self) -> None: ...
 
     async def partitions(self, topic: str) -> list[BrokerPartition]:
-        """The list that a partitioner chooses from. Raises ClientError."""
+        """Return the list that a partitioner chooses from. Raises ClientError."""
 
     def leader_moved(self, topic: str) -> None:
-        """A broker refused a partition that it does not lead."""
+        """A broker has refused a partition that it does not lead."""
 
 
 class ClassicProducer(ClassicClient):
@@ -217,7 +217,7 @@ class ClassicProducer(ClassicClient):
     async def _sent(
         self, routed: Sequence[tuple[BrokerPartition, str, Entry]]
     ) -> tuple[list[tuple[BrokerPartition, str, Entry]], ClientError | None]:
-        """Send to all brokers at once; the events that may be sent again, and the first failure."""
+        """Send to all brokers concurrently; return the events to retry, and the first failure."""
         groups = by_broker(routed)
         results = await asyncio.gather(*(self._sent_to(*one) for one in groups.items()))
         again: list[tuple[BrokerPartition, str, Entry]] = []
@@ -235,7 +235,7 @@ class ClassicProducer(ClassicClient):
     async def _sent_to(
         self, broker: int, topics: Mapping[str, Mapping[int, list[Entry]]]
     ) -> Mapping[tuple[str, int], ClientError]:
-        """The partitions that were refused."""
+        """Send to one broker; return the refused partitions."""
         try:
             connection = await self._routing.pool.connection(broker)
             refused = await produce(connection, topics, self._terms)
@@ -251,7 +251,7 @@ class ClassicProducer(ClassicClient):
     async def _led_again(
         self, left: Sequence[tuple[BrokerPartition, str, Entry]]
     ) -> list[tuple[BrokerPartition, str, Entry]]:
-        """The same partitions at their leaders of now."""
+        """Return the same partitions with their present leaders."""
         found = []
         for place, topic, entry in left:
             now = await self._routing.partitions(topic)
@@ -261,7 +261,7 @@ class ClassicProducer(ClassicClient):
 
 
 def _may_repeat(error: ClientError) -> bool:
-    """Whether sending again can neither fail for certain nor store an event twice."""
+    """Whether a retry may succeed and cannot store an event twice."""
     if isinstance(error, TransportError):
         return error.retriable and not error.was_sent
     return isinstance(error, RequestRefused) and error.retriable

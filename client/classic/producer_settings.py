@@ -45,7 +45,7 @@ ACKS = {"0": 0, "1": 1, "-1": -1, "all": -1}
 
 
 def broker_list(name: str, value: object) -> tuple[Address, ...]:
-    """``host:port,host:port``, where each may have the id of 0.7 before it: ``0:host:port``."""
+    """Parse ``host:port,host:port``; each may have the id of 0.7 before it: ``0:host:port``."""
     parts = [part.strip() for part in text(name, value).split(",") if part.strip()]
     return tuple(parse_address(_without_id(part)) for part in parts)
 
@@ -56,7 +56,7 @@ def _without_id(part: str) -> str:
 
 
 def codec(name: str, value: object) -> Codec:
-    """By 0.7's number or by name."""
+    """Parse a codec, by 0.7's number or by name."""
     found = CODECS.get(str(value).lower())
     if found is None:
         raise ValueError(f"{name} is one of {', '.join(CODECS)}, not {value!r}")
@@ -64,7 +64,7 @@ def codec(name: str, value: object) -> Codec:
 
 
 def acks(name: str, value: object) -> int:
-    """0, 1 or -1."""
+    """Parse 0, 1 or -1."""
     found = ACKS.get(str(value).lower())
     if found is None:
         raise ValueError(f"{name} is one of {', '.join(ACKS)}, not {value!r}")
@@ -113,7 +113,7 @@ KEYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicProducerConfig:
-    """The settings; either ZooKeeper or brokers are given."""
+    """The settings; either ZooKeeper or a broker list is given."""
 
     zookeeper_connect: str | None = None
     brokers: tuple[Address, ...] = ()

@@ -1,4 +1,4 @@
-"""Finds the cluster of a classic client: its metadata store, and the brokers that it lists."""
+"""Finds the cluster of a classic client: its metadata store, and the registered brokers."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class NoBrokers(ClientError):
 
 
 async def open_zookeeper(connect: str, connection_timeout_ms: int | None) -> Store:
-    """The ensemble at ``connect``. Raises ValueError for what is no connect string."""
+    """Open the ensemble at ``connect``. Raises ValueError for an invalid connect string."""
     options = ZooKeeperOptions(connection_timeout_ms=connection_timeout_ms)
     return await ZooKeeperStore.open(connect, RealClock(), options)
 
 
 def new_consumer_id() -> str:
-    """``hostname:uuid``, different at each start of a process."""
+    """Return ``hostname:uuid``, different at each start of a process."""
     return f"{platform.node()}:{uuid.uuid4()}"
 
 
@@ -45,7 +45,7 @@ async def registered_brokers(
     watch: Watch | None = None,
     security: ConnectionSecurity = PLAINTEXT,
 ) -> dict[int, EndpointPayload]:
-    """The first endpoint of each live broker that speaks the client's security protocol.
+    """Return the first endpoint of each live broker that uses the client's security protocol.
 
     ``watch`` fires at changes."""
     try:
@@ -66,7 +66,7 @@ async def registered_brokers(
 
 
 async def bootstrap_from(session: MetadataSession, security: ConnectionSecurity) -> str:
-    """The live brokers, as a client takes them. Raises NoBrokers."""
+    """Return the addresses of the live brokers. Raises NoBrokers."""
     brokers = await registered_brokers(session, None, security)
     if not brokers:
         raise NoBrokers(none_listed(security, "bootstrap.servers"))
@@ -77,7 +77,8 @@ async def bootstrap_from(session: MetadataSession, security: ConnectionSecurity)
 
 
 def none_listed(security: ConnectionSecurity, setting: str) -> str:
-    """What to do where ZooKeeper lists no broker for the client; ``setting`` names addresses."""
+    """Return what to do if ZooKeeper lists no broker for the client; ``setting`` is the one for
+    addresses."""
     return (
         f"ZooKeeper lists no broker with a listener for {protocol_of(security)}: set "
         f"security.protocol to what a listener speaks, or give the brokers' addresses as {setting}"

@@ -1,4 +1,4 @@
-"""Reads settings by the names that the documents of 0.7 and 0.8 give them. Pure."""
+"""Parses settings by their names in the documents of 0.7 and 0.8. Pure."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Settings = dict[str, Any]
 
 
 class DocumentedKey(NamedTuple):
-    """A setting's field, or None if it has no effect here, and what reads its value."""
+    """A setting's field, None if it has no effect here, and the parser of its value."""
 
     field: str | None
     read: Callable[[str, object], object]
 
 
 def text(name: str, value: object) -> str:
-    """Any text with at least one character."""
+    """Parse a text with at least one character."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{name} is a text with at least one character, not {value!r}")
     return value.strip()
 
 
 def number(name: str, value: object) -> int:
-    """A whole number, also as a text."""
+    """Parse a whole number, also from a text."""
     try:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise ValueError
@@ -40,7 +40,7 @@ def number(name: str, value: object) -> int:
 
 
 def positive(name: str, value: object) -> int:
-    """A whole number above 0."""
+    """Parse a whole number above 0."""
     found = number(name, value)
     if found < 1:
         raise ValueError(f"{name} has to be at least 1, not {found}")
@@ -48,7 +48,7 @@ def positive(name: str, value: object) -> int:
 
 
 def switch(name: str, value: object) -> bool:
-    """True or false, also as a text."""
+    """Parse true or false, also from a text."""
     found = {"true": True, "false": False}.get(str(value).lower())
     if found is None:
         raise ValueError(f"{name} is true or false, not {value!r}")
@@ -56,12 +56,12 @@ def switch(name: str, value: object) -> bool:
 
 
 def anything(_: str, value: object) -> object:
-    """The value as it is: an object of the application, or a value without effect."""
+    """Return the value unchanged: an application's object, or a value without effect."""
     return value
 
 
 def choice(*choices: str) -> Callable[[str, object], str]:
-    """One of these texts."""
+    """Parse one of these texts."""
 
     def read(name: str, value: object) -> str:
         if value not in choices:
@@ -74,14 +74,14 @@ def choice(*choices: str) -> Callable[[str, object], str]:
 def keys(
     field: str | None, read: Callable[[str, object], object], *names: str
 ) -> dict[str, DocumentedKey]:
-    """One setting under all of its names."""
+    """Return one setting under all of its names."""
     return dict.fromkeys(names, DocumentedKey(field, read))
 
 
 def read_settings(
     properties: Mapping[str, object], known: Mapping[str, DocumentedKey], needed: Iterable[str] = ()
 ) -> Settings:
-    """The values by field; ``security`` has what the settings of TLS and of logins say.
+    """Return the values by field; ``security`` contains the settings of TLS and logins.
 
     Raises ValueError for a name that is unknown or missing, and for two names of one setting with
     different values."""

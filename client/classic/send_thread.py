@@ -1,4 +1,4 @@
-"""The queue of an asynchronous producer, and the thread that sends what is in it."""
+"""The queue of an asynchronous producer, and the thread that sends its events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class QueueLimits(NamedTuple):
 
 
 class SendThread:
-    """Collects events, and hands batches of them to ``send`` in a thread of its own."""
+    """Collects events, and passes batches of them to ``send`` in its own thread."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class SendThread:
         self._callbacks = callbacks
         self._send = send
         self._changed = threading.Condition()
-        # Each event with the time when it came.
+        # Each event with its arrival time.
         self._queue: deque[tuple[float, QueueItem]] = deque()
         self._is_closing = False
         self._thread = threading.Thread(target=self._serve, name="ProducerSendThread", daemon=True)
@@ -62,7 +62,7 @@ class SendThread:
             raise QueueFull(f"the queue holds {self._limits.size} events: see queue.size")
 
     def close(self) -> None:
-        """Send what is left, and end the thread."""
+        """Send the remaining events, and end the thread."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -119,5 +119,6 @@ class SendThread:
             if items:
                 self._send(items)
         except Exception:
-            # The application has gone on long ago: the log is the only place to tell it.
+            # The call of the application has returned long ago: only the log can report the
+            # failure.
             logger.exception("a batch of %d events was not sent", len(items))

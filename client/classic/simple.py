@@ -1,4 +1,4 @@
-"""The low-level consumer: one connection to one broker, and no state besides it."""
+"""The low-level consumer: one connection to one broker, without other state."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from ottla.wire.connection import Connection
 
-# From 13 on topics are named by ids, which a client without metadata does not know.
+# From version 13 on topics are named by ids, which a client without metadata does not know.
 FETCH_BY_NAME = declare(ApiKey.FETCH, FetchRequest, FetchResponse, 4, 12)
 LATEST_TIME = LATEST_TIMESTAMP
 EARLIEST_TIME = EARLIEST_TIMESTAMP

@@ -1,8 +1,8 @@
 """Streams: blocking iterators over the messages of the partitions that a consumer owns.
 
-The event loop puts fetched batches into a stream, and takes everything back when partitions are
-given up. The application's thread decodes the batches and hands out one message at a time. A
-message counts as consumed when the iterator has returned it.
+The event loop puts fetched batches into a stream, and removes them when partitions are released.
+The application's thread decodes the batches and returns one message at a time. A message counts as
+consumed when the iterator has returned it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Key = TypeVar("Key")
 Message = TypeVar("Message")
 
-# How often a stream asks again whether the session lives, while it may be over.
+# How often a stream checks again whether the session is alive, while that is in doubt.
 DOUBT_S = 0.1
 
 
@@ -53,14 +53,14 @@ class MessageAndMetadata(NamedTuple, Generic[Key, Message]):
 
 
 class StreamDecoders(NamedTuple):
-    """What turns keys and messages into objects; None leaves bytes."""
+    """The decoders of keys and messages; None returns bytes."""
 
     key: Callable[[bytes], object] | None = None
     message: Callable[[bytes], object] | None = None
 
 
 class StreamQueue:
-    """The batches of one stream. ``put``, ``hold`` and ``end`` are the event loop's calls."""
+    """The batches of one stream. The event loop calls ``put``, ``hold`` and ``end``."""
 
     def __init__(self, is_alive: Callable[[], bool], on_room: Callable[[], object]) -> None:
         """``on_room`` is called in the application's thread after a batch was used up."""
@@ -78,22 +78,22 @@ class StreamQueue:
 
     @property
     def batch_count(self) -> int:
-        """Batches that no thread has opened."""
+        """Number of batches that no thread has opened."""
         return len(self._batches)
 
     def put(self, batch: FetchedBatch) -> None:
-        """Add a batch of a partition that the stream has."""
+        """Add a batch of one of the stream's partitions."""
         with self._changed:
             self._batches.append(batch)
             self._changed.notify()
 
     def consumed(self) -> dict[TopicPartition, int]:
-        """The offset after the last message that was handed out, by partition."""
+        """Return the offset after the last returned message, by partition."""
         with self._changed:
             return dict(self._consumed)
 
     def hold(self) -> dict[TopicPartition, int]:
-        """Drop everything that waits; what was consumed since the last call."""
+        """Drop all waiting batches; return what was consumed since the last call."""
         with self._changed:
             self._turn += 1
             self._batches.clear()
@@ -103,7 +103,7 @@ class StreamQueue:
             return consumed
 
     def fail(self, error: Exception) -> None:
-        """Raise this in the application's thread, once the messages before it are read."""
+        """Raise this error in the application's thread, after the messages before it."""
         with self._changed:
             self._failure = error
             self._changed.notify_all()
@@ -115,7 +115,7 @@ class StreamQueue:
             self._changed.notify_all()
 
     def take(self, limit_s: float | None) -> ConsumerRecord[bytes, bytes] | None:
-        """The next message; None at the end. Raises ConsumerTimedOut, and what was given to
+        """Return the next message; None at the end. Raises ConsumerTimedOut, or the error of
         ``fail``."""
         deadline_s = None if limit_s is None else time.monotonic() + limit_s
         while True:
@@ -130,7 +130,7 @@ class StreamQueue:
                         raise self._failure
                     self._wait(deadline_s)
                     continue
-            # Decoded without the lock, which the event loop waits for.
+            # Decoded without the lock, because the event loop may wait for it.
             records = batch.records()
             with self._changed:
                 if turn == self._turn:
@@ -138,19 +138,19 @@ class StreamQueue:
             self._on_room()
 
     def _next(self) -> ConsumerRecord[bytes, bytes] | None:
-        """The next message of the open batch, while the session lives."""
+        """Return the next message of the open batch, while the session is alive."""
         if not self._records or not self._is_alive():
             return None
         record = self._records.popleft()
         offset = record.offset + 1
         if not self._records and self._open is not None:
-            # The offsets behind the last record are empty.
+            # The offsets after the last record are empty.
             offset, self._open = self._open.next_offset, None
         self._consumed[TopicPartition(record.topic, record.partition)] = offset
         return record
 
     def _opened(self) -> tuple[FetchedBatch | None, int]:
-        """The next batch if the open one is used up."""
+        """Return the next batch if the open one is used up."""
         if self._records or not self._batches:
             return None, self._turn
         self._open = self._batches.popleft()
@@ -161,7 +161,7 @@ class StreamQueue:
         if left_s is not None and left_s <= 0:
             raise ConsumerTimedOut("no message arrived within consumer.timeout.ms")
         if self._records:
-            # The session may be over; the event loop will say so.
+            # The session may be over; the event loop will report that.
             left_s = DOUBT_S if left_s is None else min(left_s, DOUBT_S)
         self._changed.wait(left_s)
 

@@ -112,7 +112,7 @@ class Mirror:
             Admin(settings.target, admin_config(settings), environment) as to_admin,
         ):
             groups = await wanted_groups(from_admin, settings.sync_groups)
-            # Our own group's positions are of no use on the target.
+            # The positions of the mirror's own group are of no use on the target.
             groups = [group for group in groups if group != settings.group_of(source)]
             carried = await carry_over(from_admin, to_admin, notes, groups)
         stored = sum(one.outcome == CARRIED for one in carried)

@@ -1,4 +1,4 @@
-"""When a rebalance is tried again, and when it has failed. Pure."""
+"""Decides when a rebalance is retried, and when it has failed. Pure."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class RebalanceAttempts:
         self._failures = 0
 
     def failed(self) -> float | None:
-        """Count a failed attempt: milliseconds until the next one, or None to give up."""
+        """Count a failed attempt; return the wait in milliseconds, or None to give up."""
         self._failures += 1
         return None if self._failures > self._settings.retries_max else self._settings.backoff_ms
 
     def changed(self) -> None:
-        """The group changed meanwhile: the next attempt is the first one of a new situation."""
+        """The group has changed: count the attempts anew."""
         self._failures = 0

@@ -29,12 +29,12 @@ class GroupImage(NamedTuple):
 
 
 def thread_id(consumer_id: str, number: int) -> str:
-    """The name of one stream of a member, as an owner znode has it."""
+    """Return the name of one stream of a member, as owner znodes contain it."""
     return f"{consumer_id}-{number}"
 
 
 def threads_by_topic(image: GroupImage) -> dict[str, list[str]]:
-    """The streams of all members for each topic, sorted."""
+    """Return the streams of all members for each topic, sorted."""
     found: dict[str, list[str]] = {}
     for consumer_id, count in image.members.items():
         for topic, streams in count.streams_of(image.topics).items():
@@ -44,14 +44,14 @@ def threads_by_topic(image: GroupImage) -> dict[str, list[str]]:
 
 
 def share(slots: Sequence[RegistrySlot], index: int, count: int) -> Sequence[RegistrySlot]:
-    """The part of the ``index``-th of ``count`` consumers."""
+    """Return the part of the ``index``-th of ``count`` consumers."""
     each, rest = divmod(len(slots), count)
     first = index * each + min(index, rest)
     return slots[first : first + each + (index < rest)]
 
 
 def division(image: GroupImage, consumer_id: str) -> dict[RegistrySlot, str]:
-    """The partitions that this member is to own, each with the stream that it feeds."""
+    """Return the partitions that this member must own, each with its stream."""
     own = image.members.get(consumer_id)
     if own is None:
         return {}

@@ -19,7 +19,7 @@ CONSUMERS = "/consumers"
 
 
 class RegistryLayout(Enum):
-    """Which version's names and values the registry of a group has."""
+    """The version whose names and values a group's registry has."""
 
     V07 = "0.7"
     V08 = "0.8"
@@ -88,6 +88,6 @@ def offset(group: str, slot: RegistrySlot) -> str:
 
 
 def parse_offset(data: bytes) -> int | None:
-    """The committed offset; None for what is no number."""
+    """Return the committed offset; None if the value is not a number."""
     text = data.decode("ascii", "replace").strip()
     return int(text) if text.isdigit() else None

@@ -1,7 +1,7 @@
-"""One member of a group that lives in ZooKeeper: registration, watches, rebalances, the end.
+"""One member of a group in ZooKeeper: registration, watches, rebalances and the end.
 
-All of it runs in one event loop. Watches and the session's state only say that something changed;
-one task then rebalances, as often as needed.
+It runs on one event loop. Watches and the session's state only report that a change happened; one
+task then rebalances, as often as needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger("ottla.classic")
 
 
 class RebalanceFailed(ClientError):
-    """A partition's previous owner did not let go within ``rebalance.max.retries`` attempts."""
+    """A partition's previous owner did not release it within ``rebalance.max.retries`` attempts."""
 
 
 class Share(NamedTuple):
@@ -42,17 +42,17 @@ class Share(NamedTuple):
 
 
 class PartitionFeed(Protocol):
-    """What hands records of the owned partitions to the application."""
+    """Passes records of the owned partitions to the application."""
 
     def hold(self) -> Mapping[RegistrySlot, int]:
-        """Hand out nothing more; the next offset of each partition that was fed until now."""
+        """Stop passing records; return the next offset of each partition that was fed."""
 
     async def begin(self, shares: Mapping[RegistrySlot, Share]) -> None:
-        """Hand out records of these partitions, and of no others."""
+        """Pass records of these partitions only."""
 
 
 class OffsetStorage(Protocol):
-    """Where the offsets of the group are committed."""
+    """The storage of the group's committed offsets."""
 
     async def fetch(self, slots: Iterable[RegistrySlot]) -> dict[RegistrySlot, int]: ...
 
@@ -60,7 +60,7 @@ class OffsetStorage(Protocol):
 
 
 class MemberIdentity(NamedTuple):
-    """Who the member is and what it consumes."""
+    """The member's names and its subscription."""
 
     group: str
     consumer_id: str
@@ -69,7 +69,7 @@ class MemberIdentity(NamedTuple):
 
 
 class MemberParts(NamedTuple):
-    """What a member works with. ``open_session`` is called again after a session was lost."""
+    """The dependencies of a member. ``open_session`` is called again after a session was lost."""
 
     open_session: Callable[[], Awaitable[MetadataSession]]
     feed: PartitionFeed
@@ -95,9 +95,9 @@ class RegistryMember:
         self._changed = asyncio.Event()
         self._registry: GroupRegistry | None = None
         self._storage: OffsetStorage | None = None
-        # Steps of a rebalance and commits exclude each other.
+        # Serialises steps of a rebalance and commits.
         self._turn = asyncio.Lock()
-        # What was handed out of partitions that are held and still owned.
+        # Consumed offsets of partitions that are held and still owned.
         self._uncommitted: dict[RegistrySlot, int] = {}
         self.rebalances = 0
 
@@ -127,14 +127,14 @@ class RegistryMember:
         self._tasks.start(self._serve(), "rebalances")
 
     async def commit(self, consumed: Callable[[], Mapping[RegistrySlot, int]]) -> None:
-        """Commit the offsets that ``consumed`` tells. Raises StoreError, ClientError."""
+        """Commit the offsets from ``consumed``. Raises StoreError, ClientError."""
         async with self._turn:
             storage, offsets = self._storage, consumed()
             if storage is not None and offsets and self.is_alive:
                 await storage.commit(offsets)
 
     async def close(self) -> None:
-        """Hold the streams, commit, let go of all partitions, and leave the group."""
+        """Hold the streams, commit, release all partitions, and leave the group."""
         await self._tasks.stop()
         registry, self._registry = self._registry, None
         if registry is None:
@@ -168,10 +168,10 @@ class RegistryMember:
         if state is SessionState.LOST:
             self._feed.hold()
         if state is SessionState.SUSPENDED:
-            # The streams go on until the session may be over.
+            # The streams continue until the session may be over.
             self._tasks.start(self._fence(session), "end of the session")
         else:
-            # Watches are gone with the connection: read everything again.
+            # The connection's watches are lost: read everything again.
             self._changed.set()
 
     async def _fence(self, session: MetadataSession) -> None:
@@ -193,7 +193,7 @@ class RegistryMember:
                 await self._balance()
             except RebalanceFailed as error:
                 logger.error("%s", error)
-                # Without partitions the member would be of no use: it goes on trying.
+                # Without partitions the member would be useless: it keeps trying.
                 self._changed.set()
 
     async def _balance(self) -> None:
@@ -228,7 +228,7 @@ class RegistryMember:
         return True
 
     async def _attempt(self) -> bool:
-        """Hold, commit, let go, look, divide, claim, begin. Returns False if a claim failed."""
+        """Hold, commit, release, read, divide, claim, begin. Returns False if a claim failed."""
         registry = self._registry
         if registry is None or registry.session.state is SessionState.LOST:
             self._feed.hold()
@@ -241,7 +241,7 @@ class RegistryMember:
         if not await registry.claim(owned, self._on_change):
             return False
         assert self._storage is not None
-        # Only now: the previous owner has committed before it let go.
+        # Only now: the previous owner committed before it released the partition.
         offsets = await self._storage.fetch(owned)
         if not self.is_alive:
             return False
@@ -251,7 +251,7 @@ class RegistryMember:
         return True
 
     async def _let_go(self, registry: GroupRegistry) -> None:
-        # A step that was cut short left them here.
+        # A step that was interrupted left them here.
         self._uncommitted.update(self._feed.hold())
         if registry.session.state is SessionState.LOST:
             self._uncommitted.clear()
@@ -259,7 +259,7 @@ class RegistryMember:
             try:
                 await self._storage.commit(self._uncommitted)
             except ClientError as error:
-                # The next owner reads again what was not committed.
+                # The next owner reads uncommitted records again.
                 logger.warning("group %s: not committed: %s", self._identity.group, error)
         self._uncommitted.clear()
         await registry.release()

@@ -1,7 +1,7 @@
-"""The registry of one group in the metadata store, as one session of a member reads and writes it.
+"""The registry of one group in the metadata store, used through a member's session.
 
-After ``ConnectionLoss`` a write was done or not. ``claim`` and ``release`` look at the owner of
-each znode, so that repeating them is safe.
+After ``ConnectionLoss`` a write may or may not have been applied. ``claim`` and ``release`` check
+the owner of each znode, so that a retry is safe.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.client.classic.registry.subscription import TopicCount
     from ottla.coordinator.store.store import MetadataSession, Watch
 
-# A group of operations has to stay below the largest request that ZooKeeper's servers take.
+# A multi request must stay below the largest request that ZooKeeper's servers accept.
 CLAIMS_PER_REQUEST = 500
 
 
@@ -47,7 +47,7 @@ class GroupRegistry:
         self.group = group
         self.consumer_id = consumer_id
         self.layout = layout
-        # Owner znodes that exist, or whose creation was not answered.
+        # Owner znodes that exist, or whose creation got no answer.
         self._claimed: set[RegistrySlot] = set()
 
     async def register(self, count: TopicCount, wall_ms: int) -> None:
@@ -105,8 +105,8 @@ class GroupRegistry:
     async def claim(self, owned: Mapping[RegistrySlot, str], watch: Watch) -> bool:
         """Create the owner znodes of a share.
 
-        Returns False if another member still owns one; then none stays, and ``watch`` fires when
-        that member lets go."""
+        Returns False if another member still owns one; then the created ones are removed, and
+        ``watch`` fires when that member releases its znode."""
         for name in sorted({slot.topic for slot in owned}):
             await make_parents(self.session, paths.owner(self.group, RegistrySlot(name, "x", -1)))
         wanted = sorted(owned)

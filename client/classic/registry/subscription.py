@@ -1,4 +1,4 @@
-"""What a member of a group consumes, as its znode says: the form of 0.7 and the JSON form. Pure."""
+"""A member's subscription as stored in its znode: the form of 0.7 and the JSON form. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TopicCount(NamedTuple):
     excludes_internal: bool = True
 
     def streams_of(self, topics: Iterable[str]) -> dict[str, int]:
-        """The number of streams of each topic, where ``topics`` are all that exist."""
+        """Return the number of streams of each topic; ``topics`` are all existing ones."""
         if self.filter is None:
             return dict(self.streams)
         count = next(iter(self.streams.values()))
@@ -36,7 +36,8 @@ class TopicCount(NamedTuple):
 
 
 def static(streams: Mapping[str, int]) -> TopicCount:
-    """So many streams of each topic. Raises ValueError unless each has at least one."""
+    """Return a subscription by topic. Raises ValueError unless each topic has at least one
+    stream."""
     if not streams:
         raise ValueError("no topic is named: give at least one, as {'orders': 1}")
     for topic, count in streams.items():
@@ -45,7 +46,7 @@ def static(streams: Mapping[str, int]) -> TopicCount:
 
 
 def filtered(chosen: TopicFilter, count: int, *, excludes_internal: bool = True) -> TopicCount:
-    """So many streams of all topics that the filter allows. Raises ValueError below one."""
+    """Return a subscription by filter. Raises ValueError for fewer than one stream."""
     _check_count(count, "a filter")
     return TopicCount({chosen.regex: count}, chosen, excludes_internal)
 
@@ -56,7 +57,7 @@ def _check_count(count: object, what: str) -> None:
 
 
 def build(count: TopicCount, layout: RegistryLayout, wall_ms: int) -> bytes:
-    """The value of a member's znode."""
+    """Return the value of a member's znode."""
     if layout is RegistryLayout.V07:
         if count.filter is None:
             return _json(dict(count.streams))
@@ -70,7 +71,7 @@ def build(count: TopicCount, layout: RegistryLayout, wall_ms: int) -> bytes:
 
 
 def parse(data: bytes) -> TopicCount | None:
-    """The reverse, for both forms; None for what is neither."""
+    """Parse the value of a znode, in both forms; None if it has neither form."""
     text = data.decode("utf-8", "replace").strip()
     if found := _FILTER_07.fullmatch(text):
         return _parsed_filter(found[3], int(found[2]), found[1] == "*")

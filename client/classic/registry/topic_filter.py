@@ -1,4 +1,4 @@
-"""Which topics a stream consumes: a white- or a blacklist of regular expressions. Pure."""
+"""Selects a stream's topics by a white- or a blacklist of regular expressions. Pure."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ MUTANTS = (
         "        if not await registry.claim(owned, self._on_change):\n"
         "            return False\n"
         "        assert self._storage is not None\n"
-        "        # Only now: the previous owner has committed before it let go.\n"
+        "        # Only now: the previous owner committed before it released the partition.\n"
         "        offsets = await self._storage.fetch(owned)\n",
         "        assert self._storage is not None\n"
         "        offsets = await self._storage.fetch(owned)\n"
