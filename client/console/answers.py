@@ -27,7 +27,7 @@ MISDIRECTED = 421
 async def going_on(
     first: bytes, others: AsyncGenerator[bytes, None]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the first piece, which was made before the response to detect errors, then the others."""
+    """Yield a first piece, made before the response to detect errors, then the others."""
     async with aclosing(others):
         yield first
         async for piece in others:
