@@ -31,7 +31,7 @@ def test_no_records_are_no_runs() -> None:
     assert offsets(b"") == []
 
 
-def test_what_is_here_already_is_passed_over() -> None:
+def test_batches_that_the_log_has_are_skipped() -> None:
     """A leader that begins with the batch before is not wrong, and nothing is written twice."""
     records = batch(0) + batch(2) + batch(4)
     assert offsets(records, 2) == [[(2, 3), (4, 5)]]

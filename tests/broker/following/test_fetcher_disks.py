@@ -74,7 +74,7 @@ async def test_a_follower_on_a_full_disk_does_not_pass_for_caught_up() -> None:
     await site.stop()
 
 
-async def test_a_follower_on_a_full_disk_deletes_what_its_leader_has_deleted() -> None:
+async def test_a_follower_on_a_full_disk_deletes_records_with_its_leader() -> None:
     """That may be what makes room, and the leader's DeleteRecords waits for it."""
     plan = FaultPlan()
     site = await site_with(plan)
@@ -157,7 +157,7 @@ async def test_one_bad_partition_does_not_hold_up_the_others() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_a_follower_catches_up_from_whatever_a_power_cut_has_left(seed: int) -> None:
+async def test_a_follower_catches_up_after_any_power_cut(seed: int) -> None:
     """S-06, R-02: while it appended, rolled and cut; what was not flushed comes back torn."""
     site = Site(configs={"segment.bytes": "600"})
     disk = CrashDisk()

@@ -53,7 +53,7 @@ def flushed(site: Site, node_id: int, index: int = 0) -> int:
 
 @pytest.mark.parametrize("leader", PAIR)
 @pytest.mark.parametrize("seed", range(8))
-async def test_what_was_acknowledged_survives_a_power_cut_of_all_replicas(
+async def test_acknowledged_records_survive_a_power_cut_of_all_replicas(
     seed: int, leader: int
 ) -> None:
     """R-21, R-23: after a power cut of both, either may be the one to lead."""
@@ -93,7 +93,7 @@ async def test_what_was_acknowledged_survives_a_power_cut_of_all_replicas(
     await site.stop()
 
 
-async def test_the_leader_hears_of_nothing_that_is_not_flushed() -> None:
+async def test_the_leader_learns_only_of_flushed_records() -> None:
     """A fetch offset is what the leader acknowledges by; a slow disk cannot make it a lie."""
     plan = FaultPlan()
     site = await pair(plan)
@@ -109,7 +109,7 @@ async def test_the_leader_hears_of_nothing_that_is_not_flushed() -> None:
     await site.stop()
 
 
-async def test_without_the_setting_nothing_waits_for_a_disk() -> None:
+async def test_without_the_setting_no_fetch_waits_for_a_disk() -> None:
     """What two page caches hold is acknowledged, as ever."""
     plan = FaultPlan()
     site = await pair(plan, {})
@@ -177,7 +177,7 @@ async def test_a_failed_flush_is_never_acknowledged() -> None:
     await site.stop()
 
 
-async def test_a_leader_that_follows_flushes_before_it_says_what_it_has() -> None:
+async def test_a_former_leader_flushes_before_its_first_fetch() -> None:
     """What it wrote in its own epoch may be lost as yet, and is not fetched again."""
     plan = FaultPlan()
     site = await pair(plan)
@@ -196,7 +196,7 @@ async def test_a_leader_that_follows_flushes_before_it_says_what_it_has() -> Non
     await site.stop()
 
 
-async def test_a_flush_of_the_last_epoch_says_nothing_in_the_next() -> None:
+async def test_a_flush_of_the_last_epoch_does_not_count_in_the_next() -> None:
     """R-06: the token is void; what the new leader is told was flushed for it."""
     plan = FaultPlan()
     site = Site(configs=FLUSHES)

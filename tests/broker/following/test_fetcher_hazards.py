@@ -26,7 +26,7 @@ async def site() -> AsyncIterator[Site]:
     await made.stop()
 
 
-async def test_a_restarted_follower_keeps_what_its_watermark_does_not_cover(site: Site) -> None:
+async def test_a_restarted_follower_keeps_records_above_its_watermark(site: Site) -> None:
     """R-01: KIP-101's first scenario; cut to its own watermark, the follower loses m2 for good."""
     await site.lead(1, isr=PAIR)
     await site.nodes[3].stop()
@@ -151,7 +151,7 @@ async def test_a_late_leader_is_waited_for(site: Site) -> None:
     assert len(site.contents()) == 1
 
 
-async def test_an_unclean_election_names_what_it_has_cost(
+async def test_an_unclean_election_logs_the_lost_records(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     """R-25: acknowledged records that vanish in silence are worse than those that are missed."""
@@ -256,7 +256,7 @@ async def test_a_new_leader_knows_the_producers_of_the_last_one(site: Site) -> N
     assert records(site, 2) == [b"%d" % sequence for sequence in range(8)]
 
 
-async def test_a_cut_takes_back_what_producers_have_written_there(site: Site) -> None:
+async def test_a_truncation_removes_producer_state_of_the_removed_batches(site: Site) -> None:
     """T-07: a sequence that was cut with its record has to be accepted again."""
     await site.lead(1)
     ids = {"producer_id": 77, "producer_epoch": 0}

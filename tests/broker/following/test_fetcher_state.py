@@ -34,7 +34,7 @@ def following(*them: Followed) -> Following:
     return made
 
 
-def test_who_was_served_goes_behind_the_others() -> None:
+def test_a_served_partition_moves_to_the_end() -> None:
     """The leader fills its answer in order: without turns the last partitions would starve."""
     first, second, third = them = [followed(index) for index in range(3)]
     all_of_them = following(*them)
@@ -121,7 +121,7 @@ def test_a_new_epoch_of_the_same_leader_makes_a_new_token() -> None:
     assert list(it) == [new]
 
 
-def test_an_old_token_changes_nothing() -> None:
+def test_an_old_token_changes_no_state() -> None:
     """R-06: neither its refusals nor its records are the new epoch's."""
     old, new, other = followed(epoch=3), followed(epoch=5), followed(1)
     it = following(old)
@@ -134,7 +134,7 @@ def test_an_old_token_changes_nothing() -> None:
     assert new.failure_count == 0
 
 
-def test_who_has_left_is_not_asked_for() -> None:
+def test_a_partition_that_left_is_not_fetched() -> None:
     """R-07: another fetcher may have it by now."""
     one = followed()
     it = following(one)
@@ -200,7 +200,7 @@ def has_no_role(one: Followed) -> None:
         (has_no_role, False),
     ],
 )
-def test_whatever_changes_is_told_in_the_next_request(
+def test_every_change_is_in_the_next_request(
     happens: Callable[[Followed], None], is_asked_for: bool
 ) -> None:
     """An old offset or epoch said again would count as an acknowledgement, or as a proof that the
@@ -241,7 +241,7 @@ def test_a_partition_that_rests_is_asked_for_when_its_time_has_come() -> None:
     assert both.next_ready_ms(20) is None
 
 
-def test_who_was_followed_is_taken_out_of_the_session() -> None:
+def test_a_partition_no_longer_followed_leaves_the_session() -> None:
     """Another fetcher has it by now; and a token of the new epoch is asked for."""
     one, other = followed(0), followed(1)
     it = told(one, other)

@@ -58,7 +58,7 @@ async def test_a_refusal_of_this_epoch_does_not_end_it_either(site: Site) -> Non
     assert records(site, 2) == [b"m1"]
 
 
-async def test_a_fetcher_that_lost_the_partition_cuts_nothing(site: Site) -> None:
+async def test_a_fetcher_that_lost_the_partition_does_not_truncate(site: Site) -> None:
     """R-07: what another fetcher appends is not the first one's to cut."""
     await site.lead(1)
     site.nodes[1].produce(*values(4))
@@ -211,7 +211,7 @@ async def test_of_an_answer_with_a_diverging_epoch_only_the_cut_counts(site: Sit
     assert max(watermark, seen[0]) <= 2
 
 
-async def test_an_out_of_range_answer_wipes_nothing(site: Site) -> None:
+async def test_an_out_of_range_answer_deletes_no_records(site: Site) -> None:
     """R-27: this may be the only other copy."""
     await site.lead(1)
     site.nodes[1].produce(*values(4))
@@ -227,7 +227,7 @@ async def test_an_out_of_range_answer_wipes_nothing(site: Site) -> None:
         assert len(site.contents()) == 1
 
 
-async def test_a_stale_answer_that_the_leader_starts_later_wipes_nothing(site: Site) -> None:
+async def test_a_stale_answer_with_a_later_log_start_deletes_no_records(site: Site) -> None:
     """R-27: of the epoch before, it says nothing about the leader that is followed now."""
     await site.lead(1)
     site.nodes[1].produce(*values(4))

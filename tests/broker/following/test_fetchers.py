@@ -157,7 +157,7 @@ async def test_a_leader_that_cannot_be_reached_is_tried_again(site: Site) -> Non
     assert len(site.contents()) == 1
 
 
-async def test_a_broken_connection_costs_nothing_but_time(site: Site) -> None:
+async def test_a_broken_connection_costs_only_time(site: Site) -> None:
     """What was under way is asked for again from the log's end."""
     await site.lead(1)
     for number in range(30):
@@ -216,7 +216,7 @@ async def test_topics_without_an_id_are_asked_for_by_name(site: Site) -> None:
     assert len(site.contents()) == 1
 
 
-async def test_a_request_says_who_asks_in_which_life(site: Site) -> None:
+async def test_a_request_names_follower_and_broker_epoch(site: Site) -> None:
     """R-22: a leader must not take an earlier incarnation's fetch for this one's."""
     site.version = 17
     await site.lead(1)
@@ -243,7 +243,7 @@ async def test_stopping_leaves_nothing_behind(site: Site) -> None:
     await quiet()
 
 
-async def test_in_a_session_only_what_changes_is_said(site: Site) -> None:
+async def test_requests_of_a_session_contain_only_changes(site: Site) -> None:
     """KIP-227: a thousand quiet partitions must not be listed in each request."""
     site.gives_sessions = True
     site.version = 17

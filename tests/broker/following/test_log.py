@@ -189,7 +189,7 @@ async def test_a_spoiled_batch_is_not_written_and_fetched_again(site: Site) -> N
     assert len(site.contents()) == 1
 
 
-async def test_what_the_leader_sends_again_is_written_once(site: Site) -> None:
+async def test_repeated_batches_are_written_once(site: Site) -> None:
     """Whole batches go over the wire, so one may begin before what was asked for."""
     await site.lead(1)
     site.nodes[1].produce(*values(2))
@@ -246,7 +246,7 @@ async def test_transactions_are_followed(site: Site) -> None:
 # ---- consumers ----
 
 
-async def test_who_waits_at_a_follower_is_woken_by_its_watermark(site: Site) -> None:
+async def test_a_consumer_at_a_follower_is_woken_by_its_watermark(site: Site) -> None:
     """R-31: a follower learns only from the leader how far it may show its records."""
     await site.lead(1)
     await site.settle(50)

@@ -14,7 +14,7 @@ from tests.broker.support.requests import batch, produce
 
 
 @pytest.mark.requirement("NET-20", "REP-07", "REP-14")
-async def test_a_followers_fetch_says_what_it_has_and_raises_the_watermark() -> None:
+async def test_a_followers_fetch_acknowledges_records_and_raises_the_watermark() -> None:
     """There is no other acknowledgement."""
     async with replicated() as site:
         for _ in range(60):
@@ -195,7 +195,7 @@ def _known_isr(site: Replicated, node_id: int) -> set[int]:
         ({"replica": 9}, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-async def test_a_fetch_that_cannot_be_believed_counts_for_nothing(
+async def test_an_unproven_fetch_acknowledges_no_records(
     asked: dict[str, int], error: ErrorCode
 ) -> None:
     """Of another epoch, an older incarnation, or a broker that has no replica (R-10, R-22)."""
@@ -215,7 +215,7 @@ async def test_a_fetch_that_cannot_be_believed_counts_for_nothing(
         assert site.leading.followers[site.first].log_end_offset == 0
 
 
-async def test_a_diverging_fetch_counts_for_nothing() -> None:
+async def test_a_diverging_fetch_acknowledges_no_records() -> None:
     """It has other records there than the leader: it is told where to cut (R-09)."""
     async with replicated() as site:
         leadership = site.partition.replica.leadership
@@ -270,7 +270,7 @@ async def test_new_records_end_a_followers_wait() -> None:
 
 
 @pytest.mark.requirement("REP-02")
-async def test_who_does_not_lead_says_who_does() -> None:
+async def test_a_follower_names_the_leader() -> None:
     """With the address of the leader, so that the client need not ask for metadata (KIP-951)."""
     async with replicated() as site:
         part = await site.produced(1, site.first)
@@ -303,7 +303,7 @@ async def test_producers_that_wait_are_told_when_leadership_ends() -> None:
         assert [len(one.node_endpoints) for one in answers] == [1, 1]
 
 
-async def test_with_flush_before_ack_the_leader_has_flushed_what_it_acknowledges() -> None:
+async def test_with_flush_before_ack_the_leader_flushes_before_the_acknowledgement() -> None:
     """Both must have happened: the followers have it, and the leader's own disk has."""
     async with replicated(ottla_flush_before_ack="true") as site, site.connect() as producer:
         request = produce(batch(b"x"), -1)

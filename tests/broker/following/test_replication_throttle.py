@@ -28,7 +28,7 @@ async def sizes(site: Replicated, count: int) -> list[int]:
     return found
 
 
-async def test_a_leader_holds_back_who_is_not_in_sync() -> None:
+async def test_a_leader_throttles_followers_outside_the_isr() -> None:
     """One batch more than the rate allows, and then nothing until the debt is paid."""
     settings = {"leader.replication.throttled.rate": "6000", "replica.lag.time.max.ms": "400"}
     async with replicated(settings, **THROTTLED) as site:

@@ -49,7 +49,7 @@ def test_the_first_request_says_everything_and_asks_for_a_session() -> None:
     assert not session.is_incremental
 
 
-def test_later_requests_say_what_has_changed() -> None:
+def test_later_requests_contain_only_changes() -> None:
     """With a thousand idle partitions nearly nothing."""
     first, second = asked(0), asked(1)
     session = opened(first, second)
@@ -65,7 +65,7 @@ def test_later_requests_say_what_has_changed() -> None:
     )
 
 
-def test_what_was_asked_earlier_is_still_asked() -> None:
+def test_earlier_entries_of_a_session_stay_valid() -> None:
     """An answer may speak of a partition that its request has left out."""
     first, second = asked(0), asked(1)
     session = opened(first, second)
@@ -134,7 +134,7 @@ def test_epochs_of_a_session_wrap_around() -> None:
         max_size=25,
     )
 )
-def test_the_leader_always_knows_what_is_asked(
+def test_leader_and_follower_agree_on_the_session(
     rounds: list[tuple[dict[int, int], str]],
 ) -> None:
     """Against a leader's cache, with answers lost on either side of it."""
@@ -203,7 +203,7 @@ def test_a_request_that_says_the_same_names_no_partition() -> None:
     assert not session.asks_for_any
 
 
-def test_who_has_left_and_come_back_is_not_forgotten() -> None:
+def test_a_partition_that_left_and_returned_is_not_forgotten() -> None:
     """Some leaders forget after they have taken in what is new."""
     first, moved = asked(0), asked(0, 5)
     session = opened(first)

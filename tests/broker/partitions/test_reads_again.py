@@ -62,7 +62,7 @@ async def test_one_record_costs_one_reading_of_a_request_that_waits(
     assert [one.high_watermark for one in answer] == [int(index == 7) for index in range(COUNT)]
 
 
-async def test_a_second_look_finds_what_a_first_one_would(
+async def test_a_repeated_read_equals_a_first_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is remembered and has changed would be an answer from the past."""

@@ -55,7 +55,7 @@ def _request(client_id: str = "app") -> RequestContext:
     return RequestContext(peer, ApiKey.FETCH, 13, 42, client_id, 0.0)
 
 
-def test_a_refusal_says_who_what_where_and_why() -> None:
+def test_a_refusal_names_caller_operation_resource_and_rule() -> None:
     """Without it an operator cannot tell an attack from a forgotten rule."""
     lines = Lines()
     lines.refuse(_request())
@@ -131,7 +131,7 @@ def test_logins_that_succeed_are_left_out_of_the_log_of_the_process() -> None:
     assert lines.parsed[0]["sequence"] == 1
 
 
-def test_what_a_client_sends_is_escaped_and_cut() -> None:
+def test_texts_of_clients_are_escaped_and_truncated() -> None:
     """A line break in a client id would forge a line, an escape sequence a terminal's picture."""
     lines = Lines()
     lines.refuse(_request("x\n\x1b[31m" + "é" * 10**6), name="t" * 10**6)

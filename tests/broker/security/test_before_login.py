@@ -185,7 +185,7 @@ def _attacked(options: dict[str, str]) -> Iterator[tuple[asyncio.Runner, Running
             runner.run(manager.__aexit__(None, None, None))
 
 
-def test_malformed_logins_execute_nothing_and_break_nothing(
+def test_malformed_logins_execute_no_request_and_stop_no_broker(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Tried: generated frames in any order, whole and cut, where a login belongs."""
@@ -241,7 +241,7 @@ SPOILED = st.builds(
 )
 
 
-def test_malformed_handshakes_end_and_break_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_malformed_handshakes_end_without_harm(caplog: pytest.LogCaptureFixture) -> None:
     """Tried: hellos of TLS with changed, missing and additional bytes, ten at a time."""
     with _attacked(listener()) as (runner, running):
 

@@ -148,7 +148,7 @@ async def test_no_name_with_any_payload_does_either(tmp_path: Path) -> None:
     await _attack(tmp_path, _names(), len(_payloads(tmp_path)))
 
 
-def test_the_hook_sees_what_it_looks_for(tmp_path: Path) -> None:
+def test_the_hook_detects_a_loaded_payload(tmp_path: Path) -> None:
     """Else the test above would pass for ever."""
     _touched.clear()
     _is_watching[0] = True

@@ -126,7 +126,7 @@ async def test_no_api_is_executed_before_the_login(begin: Any) -> None:
         assert served <= {ApiKey.API_VERSIONS}
 
 
-async def test_what_follows_a_right_token_in_one_segment_is_served_as_that_user() -> None:
+async def test_a_request_after_a_valid_token_in_one_segment_is_served_as_that_user() -> None:
     """Impatient clients are served; it is the user who creates the topic, not a stranger."""
     async with running_broker(sasl_settings()) as running, running.connect() as client:
         client.send(1, HANDSHAKE)
@@ -138,7 +138,7 @@ async def test_what_follows_a_right_token_in_one_segment_is_served_as_that_user(
         assert "sneaked" in running.broker.metadata.topic_names()
 
 
-async def test_what_follows_a_wrong_token_in_one_segment_is_not_executed() -> None:
+async def test_a_request_after_a_wrong_token_in_one_segment_is_not_executed() -> None:
     """Checking a password takes a moment; the next frame must not overtake it."""
     async with running_broker(sasl_settings()) as running:
         async with running.connect() as client:
@@ -216,7 +216,7 @@ async def test_too_many_connections_without_login_push_the_oldest_out() -> None:
             await first.frame()
 
 
-async def test_an_expired_session_serves_a_new_login_and_nothing_else() -> None:
+async def test_an_expired_session_serves_only_a_new_login() -> None:
     """KIP-368: a client that does not log in again has no rights any more."""
     settings = sasl_settings(connections_max_reauth_ms="300")
     async with (

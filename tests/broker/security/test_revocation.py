@@ -172,7 +172,7 @@ async def _ends(scene: Scene, carol: RawClient, go_on: Begun) -> Any:
 
 
 @pytest.mark.parametrize("begin", READERS)
-async def test_a_reader_whose_right_was_taken_gets_nothing_more(begin: Begin) -> None:
+async def test_a_reader_with_a_revoked_right_gets_no_more_records(begin: Begin) -> None:
     """Tried (SEC-11): to read on when idle, in a long poll and in a fetch session."""
     async with _scene() as scene, _carol(scene) as carol:
         go_on = await begin(scene, carol)
@@ -184,7 +184,7 @@ async def test_a_reader_whose_right_was_taken_gets_nothing_more(begin: Begin) ->
 
 
 @pytest.mark.parametrize("begin", READERS)
-async def test_a_reader_who_was_deleted_gets_nothing_more(begin: Begin) -> None:
+async def test_a_deleted_reader_gets_no_more_records(begin: Begin) -> None:
     """Tried (SEC-11): the same with a session whose user is gone, though the rules are there."""
     async with _scene() as scene, _carol(scene) as carol:
         go_on = await begin(scene, carol)

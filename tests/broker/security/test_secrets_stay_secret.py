@@ -80,7 +80,7 @@ def hits(secrets: Iterable[str], places: Mapping[str, bytes | str]) -> list[str]
     return found
 
 
-def test_the_scanner_finds_what_it_looks_for() -> None:
+def test_the_scanner_finds_a_planted_secret() -> None:
     """Else it would find nothing for ever."""
     encoded = base64.b64encode(b"\0alice\0" + ADMIN.encode()).decode()
     places = {"log": f"x {ADMIN}\n", "token": encoded, "hex": KEYS.encode().hex(), "clean": "x"}

@@ -165,7 +165,7 @@ async def test_a_name_is_not_checked_where_the_algorithm_is_empty() -> None:
         await client.list_topics()
 
 
-async def test_a_plaintext_client_of_an_encrypted_listener_hears_what_to_set(
+async def test_a_plaintext_client_of_an_encrypted_listener_learns_what_to_set(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """And the operator sees in the log, once for each address, what speaks there."""
@@ -192,7 +192,7 @@ async def test_a_plaintext_client_of_an_encrypted_listener_hears_what_to_set(
     assert sum("speaks HTTP" in text for text in told) == 1
 
 
-async def test_an_encrypting_client_of_a_plaintext_listener_hears_what_to_set(
+async def test_a_tls_client_of_a_plaintext_listener_learns_what_to_set(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The broker sees the beginning of a handshake as a request of 369 MB."""

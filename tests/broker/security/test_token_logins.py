@@ -128,7 +128,7 @@ async def test_records_are_sent_and_read_with_a_token_alone() -> None:
                 break
 
 
-async def test_what_is_no_valid_token_does_not_get_in() -> None:
+async def test_an_invalid_token_is_refused() -> None:
     """A wrong HMAC, another's, an unknown id, a token as a user, a user as a token."""
     async with running_broker(
         token_settings(connection_failed_authentication_delay_ms="0")
@@ -258,7 +258,7 @@ async def test_an_unknown_token_cannot_be_told_from_a_wrong_hmac() -> None:
 
 
 @pytest.mark.soak
-async def test_the_time_of_a_refusal_tells_nothing_either() -> None:
+async def test_the_time_of_a_refusal_reveals_no_token() -> None:
     """Medians of first and of later tries, in turn, so that both see the same machine."""
     _tokens, credentials, _clock = known_tokens()
     for fresh in (True, False):

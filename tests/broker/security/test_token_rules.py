@@ -90,7 +90,7 @@ def test_an_expired_token_stays_so() -> None:
         assert caught.value.code == ErrorCode.DELEGATION_TOKEN_EXPIRED
 
 
-def test_who_sees_a_token() -> None:
+def test_which_clients_may_see_a_token() -> None:
     """Its owner, its renewers, and those with a right, of the owners that were asked for."""
 
     def is_seen(who: str, owners: list[str] | None, *, right: bool = False) -> bool:

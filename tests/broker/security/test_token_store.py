@@ -262,7 +262,7 @@ async def test_a_token_with_too_many_renewers_is_refused() -> None:
         assert caught.value.code == ErrorCode.INVALID_REQUEST
 
 
-async def test_without_a_session_nothing_is_changed() -> None:
+async def test_without_a_session_no_token_changes() -> None:
     """What is known stays in force."""
     async with _nodes(1) as (node,):
         token = await node.store.create(ALICE)

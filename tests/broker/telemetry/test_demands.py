@@ -46,7 +46,7 @@ def test_the_shortest_interval_and_the_widest_demand_count() -> None:
     assert (found.metrics, found.interval_ms) == (("*",), 5000)
 
 
-def test_the_subscription_id_follows_from_what_is_asked_and_of_whom() -> None:
+def test_the_subscription_id_depends_on_metrics_and_client() -> None:
     """A client that turns to another broker must not have to ask again."""
     one = [metrics_subscription({"metrics": "a"})]
     other = [metrics_subscription({"metrics": "b"})]

@@ -45,7 +45,7 @@ def test_a_key_has_one_partition_and_no_key_any() -> None:
         partitioner.partition(object(), 7)
 
 
-def test_what_is_stored_is_bytes() -> None:
+def test_stored_payloads_are_bytes() -> None:
     """Keys that only choose a partition are not stored, as in 0.7."""
     assert [key_bytes(one) for one in (b"k", "k", 7, None)] == [b"k", b"k", None, None]
     assert [payload_of(one) for one in (b"m", Message(b"m"), Message(None), None)] == [

@@ -50,7 +50,7 @@ async def test_no_record_is_a_file_without_rows(
     assert pq.read_table(io.BytesIO(answer.content)).num_rows == 0
 
 
-async def test_without_pyarrow_the_visitor_learns_what_is_missing(
+async def test_without_pyarrow_the_visitor_learns_what_to_install(
     brokers: ottla.Cluster, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The operator has to install it: the console itself works without."""

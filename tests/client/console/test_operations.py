@@ -47,7 +47,7 @@ async def test_moves_are_listed(brokers: ottla.Cluster, browser: httpx.AsyncClie
     assert "No replica is being moved" in page
 
 
-async def test_security_says_what_cannot_be_read(browser: httpx.AsyncClient) -> None:
+async def test_security_names_the_unreadable_parts(browser: httpx.AsyncClient) -> None:
     """A cluster without an authorizer refuses to list rules; users and quotas are shown."""
     found = (await browser.get("/api/security")).json()
     page = await browser.get("/security")

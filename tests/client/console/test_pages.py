@@ -163,7 +163,7 @@ async def test_a_broker_that_does_not_exist_has_no_page(browser: httpx.AsyncClie
         assert (await browser.get(f"/brokers/{text}")).status_code == 400
 
 
-async def test_what_does_not_exist_is_a_sentence(browser: httpx.AsyncClient) -> None:
+async def test_a_missing_page_is_explained_in_a_sentence(browser: httpx.AsyncClient) -> None:
     """A link may outlive its topic."""
     page = await browser.get("/topics/none")
     found = await browser.get("/api/topics/none")

@@ -87,7 +87,7 @@ async def test_all_visitors_together_have_so_many() -> None:
         one.close()
 
 
-async def test_a_visitor_who_has_left_begins_no_recording() -> None:
+async def test_a_request_of_a_visitor_that_has_left_starts_no_recording() -> None:
     """It would ask on for an hour."""
     recordings = Recordings(_StandingClock(), RecordingPlaces())
     recordings.close()

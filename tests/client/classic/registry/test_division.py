@@ -49,7 +49,7 @@ def test_the_remainder_is_owned_too() -> None:
 
 
 @pytest.mark.requirement("REB-11")
-def test_consumers_beyond_the_partitions_own_nothing() -> None:
+def test_surplus_consumers_own_no_partition() -> None:
     """They wait in reserve, and nothing fails."""
     seen = image(dict.fromkeys("abcde", ONE), *partitions(3))
 
@@ -110,7 +110,7 @@ def test_a_filter_divides_every_topic_that_it_allows() -> None:
     assert {(one.topic, one.partition) for one in division(seen, "b")} == {("a1", 1)}
 
 
-def test_a_member_that_is_not_registered_owns_nothing() -> None:
+def test_an_unregistered_member_owns_no_partition() -> None:
     """Its znode may have ended with its session; it has to register again first."""
     assert division(image({"a": ONE}, *partitions(2)), "b") == {}
 

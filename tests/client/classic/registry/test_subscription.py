@@ -62,7 +62,7 @@ def test_the_values_are_those_of_the_documents() -> None:
         b'{"pattern":"white_list","subscription":{"(":1}}',
     ],
 )
-def test_what_cannot_be_read_is_no_subscription(data: bytes) -> None:
+def test_an_unreadable_znode_is_no_subscription(data: bytes) -> None:
     """A foreign znode must not end every rebalance of the group."""
     assert parse(data) is None
 

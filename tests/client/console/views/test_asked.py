@@ -18,7 +18,7 @@ def test_numbers_have_defaults_and_bounds() -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "1.5", "--1", "٣", "9" * 5000])
-def test_what_is_no_number_is_refused(text: str) -> None:
+def test_an_invalid_number_is_refused(text: str) -> None:
     """Python reads digits of all scripts, and stops with an error of its own at 4300 digits."""
     with pytest.raises(BadRequest, match="must be a whole number"):
         Question({}, {"page": text}).number("page", 1)

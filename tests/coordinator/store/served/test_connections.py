@@ -148,7 +148,7 @@ def request(one: Any) -> bytes:
     return messages.encode_request(one)
 
 
-async def test_what_a_session_left_unread_is_not_done_later(stage: Stage) -> None:
+async def test_unread_requests_of_a_session_are_not_executed_later(stage: Stage) -> None:
     """The owner has looked by then, did not find it, and has decided (P-08)."""
     before = await stage.connect()
     session_id = before.told[0][1]

@@ -133,7 +133,7 @@ def test_a_refused_group_says_which_operation_was_at_fault() -> None:
     assert type(told.error.error) is BadVersion
 
 
-def test_what_is_no_answer_needs_no_request() -> None:
+def test_events_need_no_open_request() -> None:
     """Events come between answers."""
     event = WatchEvent(WatchEventKind.CHILDREN, "/a")
 
