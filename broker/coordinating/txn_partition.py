@@ -102,10 +102,10 @@ def conclude(
 ) -> ErrorCode:
     """Apply the coordinator's answer and return the verdict; the caller appends in the same step.
 
-    1. A producer ends its transaction and begins the next: a guard is put up, and the coordinator
-       is asked, which holds the question until the markers of the last one are written.
-    2. Such a marker comes here, and takes the guard away.
-    3. The coordinator says yes, but the guard that it refers to is gone.
+    1. A producer ends its transaction and begins the next one. The leader sets a guard and asks the
+       coordinator, which answers only after the markers of the last transaction are written.
+    2. Such a marker arrives here and removes the guard.
+    3. The coordinator confirms, but its guard no longer exists.
     So the producer has to retry: its transaction is valid."""
     if error is _NONE:
         state = partition.replica.history.producers.get(producer.producer_id)

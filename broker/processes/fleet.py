@@ -157,7 +157,7 @@ class Fleet:
         return self._advance_roll(now_ms)
 
     def on_ended(self, place: int, now_ms: float, how: str) -> list[FleetAction]:
-        """The process is no more."""
+        """The process has exited."""
         child = self._children[place]
         before, child.state = child.state, ChildState.DOWN
         if self.phase is FleetPhase.STOPPING:

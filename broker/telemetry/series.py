@@ -93,7 +93,7 @@ class ClientSeries:
         return True
 
     def forget(self, instance_id: Uuid) -> None:
-        """The client is gone, and so are its figures."""
+        """Remove the client with its figures."""
         for name, key in self._of_client.pop(instance_id, ()):
             del self._values[name][key]
             self._count -= 1

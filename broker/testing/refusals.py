@@ -1,4 +1,4 @@
-"""Builds refusals: a response with one error for everything in the request.
+"""Builds refusals: a response with one error for every part of the request.
 
 Built from the schemas alone. Where a response has one part for each part of the request (a topic,
 a partition, a group), the refusal has them too, with the same names; an API whose answers have no
@@ -76,7 +76,7 @@ def _holds_error(field: Field) -> bool:
 
 
 def _answer(declared: type, asked: object, error: int, version: int) -> Any:
-    """A response, or a part of one, to what was asked: a message, a struct or a plain name."""
+    """Build a response, or a part of one, for a message, a struct or a plain name."""
     made = declared()
     for name, field in schema_of(declared).fields.items():
         if not field.versions.holds(version):

@@ -72,7 +72,8 @@ class StoreHost:
 
 @dataclass(frozen=True, slots=True)
 class _RemoteWatch:
-    """Equal to another one of the same function, so that the store takes it for the same."""
+    """Equal to another one of the same function, so that the store treats both as the same
+    watch."""
 
     wire: CallChannel
     number: int

@@ -1,6 +1,6 @@
-"""Encryption and logins of a cluster for tests: an authority, certificates and users of its own.
+"""Encryption and logins of a test cluster: its own authority, certificates and users.
 
-Files, because clients of every kind read them; they are deleted with the cluster.
+They are files, because every client reads them from there; they are deleted with the cluster.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ClusterSecurity:
         self._is_mutual = kind == "mtls"
         self._has_rules = has_rules
         self._authority: Authority | None = None
-        # The passwords in force; of a deleted user the last one.
+        # The present passwords; for a deleted user the last one.
         self.passwords = dict(users)
         self.directory = make_directory()
         try:
@@ -86,7 +86,7 @@ class ClusterSecurity:
         return self.protocol.startswith("SASL")
 
     def first_users(self) -> list[FirstUser]:
-        """The users that are there before the first broker."""
+        """The users to be created before the first broker starts."""
         return [
             FirstUser(name, mechanism, Secret(password))
             for name, password in self.passwords.items()
@@ -94,7 +94,7 @@ class ClusterSecurity:
         ]
 
     def broker_settings(self, node_id: int) -> dict[str, str]:
-        """What that broker is started with besides its listeners."""
+        """Return a broker's settings besides its listeners."""
         settings: dict[str, str] = {}
         if self.is_encrypted:
             settings = {
@@ -120,7 +120,7 @@ class ClusterSecurity:
         return settings
 
     def of_client(self, library: str, servers: str, user: str | None = None) -> dict[str, object]:
-        """The addresses and what a client of that library needs. Raises ClusterError."""
+        """Return the addresses and settings for a client of that library. Raises ClusterError."""
         login = None
         if self.has_logins:
             name = ADMIN if user is None else user
@@ -146,18 +146,18 @@ class ClusterSecurity:
     # ---- certificates that end ----
 
     def expire_broker(self, node_id: int) -> None:
-        """Give the broker a certificate for clients that has expired."""
+        """Give the broker an expired certificate for clients."""
         self._write_broker(node_id, -1)
 
     def renew(self, node_ids: tuple[int, ...]) -> None:
-        """Give brokers and clients good certificates again."""
+        """Give brokers and clients valid certificates again."""
         for node_id in node_ids:
             self._write_broker(node_id, _DAYS)
         if self._is_mutual:
             self._write_client(_DAYS)
 
     def expire_client(self) -> None:
-        """Put a certificate that has expired into the clients' files. Raises ClusterError."""
+        """Put an expired certificate into the clients' files. Raises ClusterError."""
         if not self._is_mutual:
             raise ClusterError("clients show certificates with security='mtls' only")
         self._write_client(-1)
@@ -203,7 +203,7 @@ class ClusterSecurity:
 
 
 def check_users(kind: str | None, users: Mapping[str, str], *, has_rules: bool) -> None:
-    """Raises ClusterError for users that cannot be, and for rules about no users."""
+    """Check users and rules. Raises ClusterError for invalid users, and for rules without users."""
     if kind is not None and PROTOCOLS[kind].startswith("SASL"):
         for name, password in users.items():
             problem = name_problem(name)

@@ -1,4 +1,4 @@
-"""What a test cluster does as its own client; loaded at the first use."""
+"""The test cluster's own client for topics; imported on first use."""
 
 from __future__ import annotations
 

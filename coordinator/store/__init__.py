@@ -1,1 +1,1 @@
-"""The metadata store: ZooKeeper's meaning, with an embedded twin."""
+"""The metadata store: the semantics of ZooKeeper, and an embedded implementation of them."""

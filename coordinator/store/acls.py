@@ -1,6 +1,6 @@
 """Access control lists in the store's tree, in the form of Kafka's AclAuthorizer.
 
-The rules of a pattern stand in one znode: ``/kafka-acl/Topic/orders`` for a literal name,
+One znode contains the rules of a pattern: ``/kafka-acl/Topic/orders`` for a literal name,
 ``/kafka-acl-extended/prefixed/Topic/orders-`` for a prefix. A sequential znode announces a change.
 """
 
@@ -36,7 +36,7 @@ CHANGES = {
 CHANGE_PREFIX = "acl_changes_"
 RESOURCE_TYPES = tuple(one for one in AclResourceType if one > AclResourceType.ANY)
 
-# Made by brokers with an authorizer, parents first.
+# Created by brokers with an authorizer, parents first.
 PERMANENT_PATHS = (
     "/kafka-acl",
     "/kafka-acl-extended",
@@ -46,7 +46,7 @@ PERMANENT_PATHS = (
 )
 # A znode of ZooKeeper holds 1 MiB.
 RULES_BYTES_MAX = 768 * 1024
-# What ZooKeeper takes in no path, and the separator of paths.
+# Characters that ZooKeeper accepts in no path, and the separator of paths.
 _NOT_IN_A_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff/]")
 
 
@@ -56,17 +56,17 @@ def is_storable(name: str) -> bool:
 
 
 def folder(pattern_type: PatternType, resource_type: AclResourceType) -> str:
-    """Where the znodes of a resource type stand."""
+    """Return the parent of a resource type's znodes."""
     return f"{ROOTS[pattern_type]}/{spelled(resource_type)}"
 
 
 def path_of(pattern: AclPattern) -> str:
-    """Where the rules of a pattern stand."""
+    """Return the path of a pattern's rules."""
     return f"{folder(pattern.pattern_type, pattern.resource_type)}/{pattern.name}"
 
 
 def build_rules(rules: Iterable[AclRule]) -> bytes:
-    """The payload of a pattern's znode."""
+    """Return the payload of a pattern's znode."""
     listed = [
         {
             "principal": rule.principal,
@@ -80,7 +80,7 @@ def build_rules(rules: Iterable[AclRule]) -> bytes:
 
 
 def parse_rules(pattern: AclPattern, data: bytes) -> tuple[AclRule, ...] | None:
-    """The rules of the pattern; None for what cannot be understood in full."""
+    """Parse the rules of a pattern; None if they cannot be understood in full."""
     if not data:
         return ()
     try:
@@ -106,12 +106,12 @@ def _rule(pattern: AclPattern, item: dict[str, object]) -> AclRule:
 
 
 def change_path(pattern_type: PatternType) -> str:
-    """Where a change is announced; the store appends a number."""
+    """Return the path of a change's announcement; the store appends a number."""
     return f"{CHANGES[pattern_type]}/{CHANGE_PREFIX}"
 
 
 def build_change(pattern: AclPattern) -> bytes:
-    """The announcement that the rules of a pattern have changed."""
+    """Return the announcement that the rules of a pattern have changed."""
     kind = pattern.resource_type.name
     if pattern.pattern_type is PatternType.LITERAL:
         return f"{kind}:{pattern.name}".encode()
@@ -126,7 +126,7 @@ def build_change(pattern: AclPattern) -> bytes:
 
 
 def parse_change(pattern_type: PatternType, data: bytes) -> AclPattern | None:
-    """The reverse; None for what cannot be understood."""
+    """Parse an announcement; None if it cannot be understood."""
     if pattern_type is PatternType.LITERAL:
         word, separator, name = data.decode("utf-8", "replace").partition(":")
         if not separator:

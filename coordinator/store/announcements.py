@@ -1,7 +1,7 @@
-"""Changes that are announced: a sequential znode, written in one group with the change, names it.
+"""Announced changes: a sequential znode, written in the same multi request, names the change.
 
-Every broker reads the announcements and then what they name. ZooKeeper tells a watch that something
-has changed, and not what.
+Every broker reads the announcements and then the changed znodes. A watch of ZooKeeper reports only
+that a change has happened, not which one.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.store")
 
-# Announcements are kept that long, for brokers that are slow to read them.
+# Announcements are kept for this time, for brokers that read them late.
 ANNOUNCEMENT_RETENTION_MS = 15 * 60 * 1000
-# So many are read at once: one after the other, each would cost a round trip.
+# This many are read concurrently: one after the other, each would cost a round trip.
 WINDOW = 100
 
 
 class ChangeAnnouncement(NamedTuple):
-    """One that this broker has not read before: its znode's path, and what it contains."""
+    """An announcement that is new to this broker: its znode's path, and its content."""
 
     path: str
     data: bytes
@@ -59,7 +59,7 @@ class StoreFollower:
         self._subject = subject
         self._spawn = spawn
         self._read = read
-        # Whether to read again: what is heard while it is read counts, too.
+        # Whether to read again: an event during a read counts, too.
         self.changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -69,7 +69,7 @@ class StoreFollower:
         return self._task is not None
 
     def on_event(self, _event: WatchEvent) -> None:
-        """A watch has fired, and is used up."""
+        """A watch has fired and is used up."""
         self.changed.set()
 
     def start(self, session: MetadataSession) -> None:
@@ -91,7 +91,7 @@ class StoreFollower:
                 self.changed.clear()
                 await self._read(session)
         except StoreError as error:
-            # The session is over or in doubt; the next one reads everything anew.
+            # The session is over or in doubt; the next one reads everything again.
             logger.info("this broker no longer follows changes of %s: %s", self._subject, error)
 
 
@@ -114,7 +114,7 @@ class AnnouncementFollower:
     ) -> None:
         self._take = take
         self._last_read = dict.fromkeys(roots, "")
-        # Of announcements that were read; those of swept ones are forgotten.
+        # Announcements that were read; removed ones are dropped.
         self._created_ms: dict[str, int] = {}
         self._follower = StoreFollower(subject, spawn, self._read)
         # Stops following. May be called again.
@@ -124,7 +124,7 @@ class AnnouncementFollower:
         """Set the watches. Read everything after this, and then ``start``: a change in between is
         read twice, not never (C-13). Raises StoreError."""
         assert not self._follower.is_running, "one session at a time"
-        # An event from here on is of a watch that is used up: it must not be forgotten.
+        # From here on an event means that a watch is used up: it must not be lost.
         self._follower.changed.clear()
         for root in self._last_read:
             names = await session.children(root, self._follower.on_event)
@@ -139,13 +139,14 @@ class AnnouncementFollower:
         new: list[ChangeAnnouncement] = []
         for root, last_read in list(self._last_read.items()):
             names = await session.children(root, self._follower.on_event)
-            # The store numbers them upwards; after a sweep the last one may be an earlier one.
+            # The store numbers them in ascending order; after a removal the last one may be an
+            # earlier one.
             self._last_read[root] = max(last_read, names[-1] if names else "")
             new += await self._found(
                 session, [f"{root}/{name}" for name in names if name > last_read]
             )
             older.append([f"{root}/{name}" for name in names])
-        # Nothing that was read before delays what is new: a change takes effect within a second.
+        # Earlier announcements do not delay new ones: a change takes effect within a second.
         await self._take(session, new)
         for paths in older:
             await self._sweep(session, paths)
@@ -156,7 +157,7 @@ class AnnouncementFollower:
     async def _found(
         self, session: MetadataSession, paths: Sequence[str]
     ) -> list[ChangeAnnouncement]:
-        """Announcements, without those that another broker has swept away."""
+        """Return the announcements, without those that another broker has removed."""
         found: list[ChangeAnnouncement] = []
         for start in range(0, len(paths), WINDOW):
             window = paths[start : start + WINDOW]
@@ -172,7 +173,7 @@ class AnnouncementFollower:
         return found
 
     async def _sweep(self, session: MetadataSession, paths: Sequence[str]) -> None:
-        """Remove what is old; the times of those that an earlier process has read are asked for."""
+        """Remove old announcements; read the times of those that an earlier process has handled."""
         await self._found(session, [path for path in paths if path not in self._created_ms])
         known = [(path, self._created_ms[path]) for path in paths if path in self._created_ms]
         await sweep_announcements(session, known)
@@ -214,7 +215,7 @@ async def write_announced(
 async def sweep_announcements(
     session: MetadataSession, announcements: Sequence[tuple[str, int]]
 ) -> None:
-    """Remove those that are older than the newest by more than the retention.
+    """Remove announcements that are older than the newest one by more than the retention.
 
     ``announcements`` are paths with their creation times in milliseconds, by the store's clock: by
     this broker's clock, which may be wrong, an announcement could go before another broker has read

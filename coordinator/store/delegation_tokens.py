@@ -17,7 +17,7 @@ TOKENS = "/delegation_token/tokens"
 CHANGES = "/delegation_token/token_changes"
 CHANGE_PREFIX = "token_change_"
 
-# Made by brokers that have a secret for tokens, parents first.
+# Created by brokers with a secret for tokens, parents first.
 PERMANENT_PATHS = ("/delegation_token", TOKENS, CHANGES)
 # Long lists of renewers must not fill the store.
 TOKEN_BYTES_MAX = 64 * 1024
@@ -31,7 +31,7 @@ _TIME_MAX = 2**63 - 1
 class TokenInformation(NamedTuple):
     """A token without its HMAC. Principals are texts such as ``User:alice``; times are wall time.
 
-    ``owner`` is who logs in with it, ``requester`` who has created it."""
+    ``owner`` logs in with the token, ``requester`` has created it."""
 
     token_id: str
     owner: str
@@ -42,7 +42,7 @@ class TokenInformation(NamedTuple):
     max_ms: int
 
     def is_expired(self, wall_ms: float) -> bool:
-        """Whether its time is over, by Kafka's comparison."""
+        """Whether the token has expired, by Kafka's comparison."""
         return min(self.expiry_ms, self.max_ms) < wall_ms
 
     def is_owner_or_renewer(self, principal: str) -> bool:
@@ -51,17 +51,17 @@ class TokenInformation(NamedTuple):
 
 
 def is_token_id(name: str) -> bool:
-    """Whether a token can have this id; it becomes a path."""
+    """Whether a token can have this id, which becomes a path."""
     return _ID.fullmatch(name) is not None
 
 
 def path_of(token_id: str) -> str:
-    """Where a token stands."""
+    """Return the path of a token."""
     return f"{TOKENS}/{token_id}"
 
 
 def build_token(token: TokenInformation) -> bytes:
-    """The payload of a token's znode."""
+    """Return the payload of a token's znode."""
     return znode.build(
         {
             "version": _VERSION,
@@ -77,7 +77,7 @@ def build_token(token: TokenInformation) -> bytes:
 
 
 def parse_token(token_id: str, data: bytes) -> TokenInformation | None:
-    """The token of that id; None for what must not let anyone in."""
+    """Parse the token of that id; None if it must not give access."""
     if len(data) > TOKEN_BYTES_MAX or not is_token_id(token_id):
         return None
     try:
@@ -103,24 +103,24 @@ def parse_token(token_id: str, data: bytes) -> TokenInformation | None:
 
 
 def is_user(principal: str) -> bool:
-    """Whether a login can be that principal's: a login with a token makes a ``User``."""
+    """Whether a token may have this owner: a login with a token always becomes a ``User``."""
     kind, _, name = principal.partition(":")
     return kind == USER and bool(name)
 
 
 def build_change(token_id: str) -> bytes:
-    """The payload of an announcement."""
+    """Return the payload of an announcement."""
     return token_id.encode()
 
 
 def parse_change(data: bytes) -> str | None:
-    """The token that an announcement is about."""
+    """Return the id of the token that an announcement names."""
     text = data.decode("ascii", "replace")
     return text if is_token_id(text) else None
 
 
 def _quoted(principal: str) -> str:
-    """As Kafka writes principals here."""
+    """Quote a principal as Kafka does here."""
     return quote(principal, safe="").replace("~", "%7E")
 
 

@@ -1,8 +1,8 @@
-"""The record of a deleted topic: which brokers may still have directories of it.
+"""The record of a deleted topic: the brokers that may still have directories of it.
 
-It is written together with the topic's deletion and goes when each of these brokers has answered
-that nothing of the topic is left. It is the only proof on which a broker removes a directory that
-it finds at its start.
+It is written together with the topic's deletion, and removed when each of these brokers has
+confirmed that it has no directory of the topic. Only with such a record does a starting broker
+remove a directory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.protocol.named_tuples import NamedTuple
 
 
 class DeletedTopic(NamedTuple):
-    """A topic id is used once, so the record never speaks of a later topic of the same name.
+    """Topic ids are unique, so the record never applies to a later topic of the same name.
 
     ``partition_count``: partitions have the numbers below it."""
 
@@ -24,12 +24,12 @@ class DeletedTopic(NamedTuple):
 
 
 def path_of(topic_id: Uuid) -> str:
-    """Where the record of that topic stands."""
+    """Return the path of a topic's record."""
     return f"{paths.DELETED_TOPICS}/{uuid_to_text(topic_id)}"
 
 
 def build(deleted: DeletedTopic) -> bytes:
-    """The record's payload; the topic id is in its path."""
+    """Return the record's payload; the topic id is in its path."""
     return znode.build(
         {
             "version": 1,
@@ -41,7 +41,7 @@ def build(deleted: DeletedTopic) -> bytes:
 
 
 def parse(encoded_id: str, data: bytes) -> DeletedTopic | None:
-    """None if the record cannot be understood: it then proves nothing."""
+    """Parse a record; None if it cannot be understood: then it is no proof of a deletion."""
     value = znode.parse(data)
     try:
         topic_id = uuid_from_text(encoded_id)

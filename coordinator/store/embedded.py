@@ -1,8 +1,8 @@
-"""The metadata store inside this process: one tree, any number of sessions, journalled to disk.
+"""The metadata store inside this process: one tree, any number of sessions, a journal on disk.
 
-A write changes the tree at once and is answered when its journal entry is durable; so is every read
-and every watch event that could show it, in one queue, so that no session ever acts on something
-that a crash can take back. A disk that fails a flush ends all sessions: what it holds is unknown.
+A write changes the tree at once and is answered when its journal entry is durable. Reads and watch
+events that could show it wait in the same queue, so that no session acts on state that a crash can
+revert. A failed flush ends all sessions, because the content of the disk is unknown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.store")
 
-# Runs a coroutine in the background, supervised; the first argument is the task's name.
+# Runs a coroutine as a supervised background task; the first argument is the task's name.
 Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
 
 Answer = TypeVar("Answer")
@@ -54,14 +54,14 @@ _LOCK_NAME = "store.lock"
 
 
 class _Due(NamedTuple):
-    """Something that may be delivered once the journal is durable up to a transaction."""
+    """A callback to run once the journal is durable up to a transaction."""
 
     zxid: int
     deliver: Callable[[], object]
 
 
 class EmbeddedStore:
-    """Lives as long as the process. Sessions of an earlier life are ended when it opens."""
+    """Lives as long as the process. When it opens, it ends the sessions of an earlier process."""
 
     def __init__(self, journal: Journal, tree: Tree, clock: Clock, spawn: Spawn) -> None:
         self._journal = journal
@@ -83,7 +83,7 @@ class EmbeddedStore:
 
     @classmethod
     async def open(cls, disk: Disk, clock: Clock, spawn: Spawn, directory: str) -> EmbeddedStore:
-        """Replay the journal in the directory, or begin one there.
+        """Replay the journal in the directory, or start a new one.
 
         Raises CorruptLogError; BlockingIOError if another process has the directory; OSError."""
         await make_directory(disk, directory)
@@ -103,7 +103,7 @@ class EmbeddedStore:
         return store
 
     async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> EmbeddedSession:
-        """Open a session; it ends by ``close`` or ``expire`` only, never by silence."""
+        """Open a session; only ``close`` and ``expire`` end it, silence does not."""
         self._do((OpenSession(timeout_ms),), 0)
         session_id = self._tree.last_zxid
         session = EmbeddedSession(self, session_id, timeout_ms)
@@ -112,10 +112,10 @@ class EmbeddedStore:
         return session
 
     async def expire(self, session_id: int) -> None:
-        """End a session from the store's side, as ZooKeeper does after too long a silence.
+        """Expire a session, as ZooKeeper does after too long a silence.
 
-        Raises ConnectionLoss if the journal cannot grow: it is over then, and its ephemeral znodes
-        stay until it is ended again."""
+        Raises ConnectionLoss if the journal cannot grow: the session is over then, and its
+        ephemeral znodes stay until it is expired again."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._ending.add(session_id)
@@ -136,12 +136,12 @@ class EmbeddedStore:
             self._lock = None
 
     def on_failure(self, callback: Callable[[Exception], object]) -> None:
-        """Call back when the store is finished; no session can be opened any more."""
+        """Call back when the store has failed; then no session can be opened any more."""
         self._on_failure.append(callback)
 
     @property
     def failure(self) -> Exception | None:
-        """Why the store is finished, if it is."""
+        """Why the store has failed, if it has."""
         return self._failure
 
     def read_tree(self) -> Tree:
@@ -156,7 +156,8 @@ class EmbeddedStore:
         return self._do(steps, session_id).results
 
     async def settled(self) -> None:
-        """Return once all that the caller may have seen is durable. Raises ConnectionLoss."""
+        """Return once everything that the caller may have read is durable. Raises
+        ConnectionLoss."""
         self._refuse_if_failed()
         if not self._due and self._durable_zxid == self._tree.last_zxid:
             return
@@ -166,8 +167,8 @@ class EmbeddedStore:
         self._refuse_if_failed()
 
     def when_settled(self, deliver: Callable[[], object]) -> None:
-        """Call back, at once or later, when all that the caller may have seen is durable, or the
-        store is finished. Between two watch events in the order in which they were asked for."""
+        """Call back, at once or later, when everything that the caller may have read is durable, or
+        the store has failed. Callbacks run in order, also relative to watch events."""
         if self._due or self._durable_zxid != self._tree.last_zxid:
             self._when_durable(deliver)
         else:
@@ -206,7 +207,7 @@ class EmbeddedStore:
             self._spawn("store journal", self._flush())
 
     async def _flush(self) -> None:
-        """Flush the journal for all waiting writes at once, until no write waits."""
+        """Flush the journal for all waiting writes together, until no write waits."""
         try:
             while self._due and self._failure is None:
                 if self._journal.needs_compaction:
@@ -246,7 +247,7 @@ class EmbeddedStore:
         sessions, self._sessions = self._sessions, {}
         for session_id in sorted(sessions):
             sessions[session_id].end()
-        # Events go nowhere (their sessions are over); waiters wake up and find the failure.
+        # Events are dropped because their sessions are over; waiters wake up and get the failure.
         for item in due:
             item.deliver()
         for callback in self._on_failure:
@@ -282,7 +283,7 @@ class EmbeddedSession:
 
     @property
     def last_answer_ms(self) -> float:
-        """Now, while it lives: the store is in this process."""
+        """Returns the present time while the session lives: the store is in this process."""
         return self._store._clock.now_ms() if self.state is SessionState.CONNECTED else 0.0
 
     def on_state(self, callback: Callable[[SessionState], object]) -> None:
@@ -333,14 +334,14 @@ class EmbeddedSession:
         try:
             results = self._store.write(operations, self.session_id)
         except GroupFailed:
-            # A refusal shows the tree too: it must not be heard before what caused it is durable.
+            # A refusal reveals the tree, too: it must not be sent before its cause is durable.
             await self._settled()
             raise
         await self._settled()
         return results
 
     async def sync(self) -> None:
-        """Nothing to do: there is one tree."""
+        """Does nothing: there is only one tree."""
         self._refuse_if_over()
         await self._settled()
 
@@ -350,14 +351,14 @@ class EmbeddedSession:
             await self._store.expire(self.session_id)
 
     def end(self) -> None:
-        """The store says that the session is over."""
+        """The store has ended the session."""
         self.state = SessionState.LOST
         self.watches.clear()
         for listener in self._listeners:
             listener(SessionState.LOST)
 
     def take_watches(self, event: WatchEvent) -> list[Watch]:
-        """The watches that this event uses up."""
+        """Remove and return the watches that this event fires."""
         return self.watches.take(event)
 
     async def _read(

@@ -1,4 +1,4 @@
-"""How the entities that settings belong to are named under ``/config``.
+"""Names of the entities that have settings, under ``/config``.
 
 Topics, brokers and groups go by their plain names. Users, clients and IP addresses keep the quoted
 form of their znodes everywhere in the broker: there ``<default>`` is the default entity, and a user
@@ -35,7 +35,7 @@ def quoted_user_client(user: str | None, client_id: str | None) -> str:
 
 
 def of_user_client(user: str, client_id: str) -> str:
-    """The entity name of two parts that are quoted already."""
+    """Return the entity name of two parts that are quoted already."""
     return f"{user}{_BETWEEN}{client_id}"
 
 
@@ -53,7 +53,7 @@ def split_user(name: str) -> tuple[str, str | None]:
 
 
 def is_well_formed(entity_type: str, name: str) -> bool:
-    """Whether a quoted name is one that may become a path: it may come from another tool."""
+    """Whether a quoted name may become a path: another tool may have written it."""
     user, client_id = split_user(name) if entity_type == USERS else (name, None)
     parts = (user,) if client_id is None else (user, client_id)
     return all(part not in ("", ".", "..") and "/" not in part for part in parts)

@@ -2,8 +2,8 @@
 
 The file is a snapshot (one HEADER frame, NODES frames, one END frame) followed by one frame per
 transaction. A frame is: length of the payload, CRC-32 of the payload, payload. A transaction also
-says how many bytes of the file were known to be on the disk when it was written: that is what
-tells a torn tail, which may be cut, from damage to something that was promised (hazard S-03).
+contains how many bytes of the file were known to be durable when it was written. This distinguishes
+a torn tail, which may be truncated, from damage to confirmed data (hazard S-03).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _EPHEMERAL, _SEQUENTIAL = 1, 2
 
 
 class JournalEntry(NamedTuple):
-    """A transaction as it stands in the file."""
+    """A transaction as stored in the file."""
 
     transaction: StoreTransaction
     synced_bytes: int
@@ -59,7 +59,7 @@ def frame(payload: bytes) -> bytes:
 
 
 def frame_at(data: bytes, position: int) -> tuple[bytes, int] | None:
-    """The payload of the whole and undamaged frame there, and the position after it."""
+    """Return the payload of the complete and undamaged frame there, and the position after it."""
     start = position + _FRAME.size
     if start > len(data):
         return None
@@ -85,7 +85,7 @@ def encode_snapshot(tree: Tree) -> Iterator[bytes]:
             out = bytearray(_KIND_NODES)
     if len(out) > 1:
         yield frame(bytes(out))
-    # The open sessions are named too: one without ephemeral znodes must still be closed.
+    # The open sessions are listed, too: one without ephemeral znodes must still be closed.
     end = bytearray(_KIND_END)
     for session_id in sorted(tree.sessions):
         end += _SESSION.pack(session_id)
@@ -95,8 +95,8 @@ def encode_snapshot(tree: Tree) -> Iterator[bytes]:
 def decode_snapshot(data: bytes) -> tuple[Tree, int]:
     """The tree at the start of the file, and the position after it.
 
-    The snapshot was on the disk before the file got its name, so a flaw in it is never a torn
-    write: raises CorruptLogError."""
+    The snapshot was durable before the file got its name, so damage in it is never a torn write:
+    raises CorruptLogError."""
     tree = Tree()
     payload, position = _snapshot_frame(data, 0)
     if payload[:1] != _KIND_HEADER or len(payload) != _HEADER.size:
@@ -151,7 +151,7 @@ def encode_transaction(transaction: StoreTransaction, synced_bytes: int) -> byte
 
 
 def decode_transaction(payload: bytes) -> JournalEntry | None:
-    """The entry, or None if the payload is something else."""
+    """Decode the entry; None if the payload is not a transaction."""
     if payload[:1] != _KIND_TRANSACTION or len(payload) < _TRANSACTION.size:
         return None
     _kind, synced, zxid, wall_ms, session_id, count = _TRANSACTION.unpack_from(payload, 0)

@@ -1,8 +1,8 @@
-"""What a broker says of disks that are full: an ephemeral znode, there as long as one is, and then
-for a while to say that there is room again.
+"""A broker's report of full disks: an ephemeral znode that exists while a disk is full, and for a
+while afterwards to report that there is space again.
 
-It says how much room each replica there has, not each directory: the controller does not know
-where a replica lies.
+It reports the space for each replica, not for each directory: the controller does not know in which
+directory a replica is.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ottla.protocol.named_tuples import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# More would not fit into a znode: then all replicas of the broker count as those on its worst disk.
+# More would not fit into a znode: then all replicas of the broker count as on its fullest disk.
 NAMED_MAX = 20_000
 _NOTHING: Mapping[TopicPartition, Room] = MappingProxyType({})
 
 
 class Room(IntEnum):
-    """How much a directory can still take. ``LOW``: less than the floor is free, so that writes of
-    clients are refused while replication goes on. ``NONE``: it has refused an append."""
+    """The free space of a directory. ``LOW``: less than the floor is free, so the broker refuses
+    writes of clients while replication continues. ``NONE``: the disk has refused an append."""
 
     ENOUGH = 0
     LOW = 1
@@ -34,28 +34,28 @@ class Room(IntEnum):
 
 
 class RoomReport(NamedTuple):
-    """``others``: the room of every replica that is not among ``partitions``, and of new ones."""
+    """``others``: the space for every replica that is not in ``partitions``, and for new ones."""
 
     others: Room = Room.ENOUGH
     partitions: Mapping[TopicPartition, Room] = _NOTHING
 
     def of(self, partition: TopicPartition) -> Room:
-        """The room of one replica on that broker."""
+        """Return the space for one replica on that broker."""
         return self.partitions.get(partition, self.others)
 
     @property
     def is_full(self) -> bool:
-        """Whether a replica lacks room; otherwise the report says that all have it again."""
+        """Whether a replica lacks space; otherwise the report says that all have it again."""
         return any(room is not Room.ENOUGH for room in (self.others, *self.partitions.values()))
 
 
 def path_of(node_id: int) -> str:
-    """Where that broker's report stands."""
+    """Return the path of that broker's report."""
     return f"{paths.FULL_DISKS}/{node_id}"
 
 
 def report_on(directories: Iterable[tuple[int, Sequence[TopicPartition]]]) -> RoomReport | None:
-    """What to say of these directories and the replicas in each; None if all have room.
+    """Return the report about these directories and the replicas in each; None if all have space.
 
     What is listed first is a level of ``Room``; a broker that is about to stop may have none."""
     known = [(Room(level), inside) for level, inside in directories]
@@ -69,7 +69,7 @@ def report_on(directories: Iterable[tuple[int, Sequence[TopicPartition]]]) -> Ro
 
 
 def build(report: RoomReport) -> bytes:
-    """The znode's payload."""
+    """Return the znode's payload."""
     rooms: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for partition, room in sorted(report.partitions.items()):
         rooms[str(int(room))][partition.topic].append(partition.partition)
@@ -77,7 +77,7 @@ def build(report: RoomReport) -> bytes:
 
 
 def parse(data: bytes) -> RoomReport | None:
-    """None if it cannot be understood."""
+    """Parse a report; None if it cannot be understood."""
     value = znode.parse(data)
     try:
         named = {

@@ -1,8 +1,8 @@
 """The embedded store's journal on disk: replay at start, append, make durable, compact.
 
-One file, replaced as a whole when the transactions outgrow the snapshot in front of them: the
-tree goes into a second file, which takes the first one's name once it is on the disk. A crash at
-any moment leaves one complete file under the name, holding all that was ever acknowledged.
+The journal is one file, which is replaced when its transactions outgrow the snapshot before them:
+the tree is written to a second file, which is renamed once it is durable. After a crash at any
+moment one complete file has the name, with all confirmed transactions.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 _NAME = "store.journal"
 _NEXT_NAME = "store.journal.next"
-# Below this the rewriting costs more than reading the journal at the next start.
+# Below this size rewriting costs more than reading the journal at the next start.
 COMPACTION_BYTES_MIN = 1024 * 1024
 
 
 async def make_directory(disk: Disk, directory: str) -> None:
-    """Make the directory, and every name on the way to it durable (S-07).
+    """Create the directory, and make every name in its path durable (S-07).
 
-    Otherwise a power cut takes the directory and all that was ever acknowledged in it."""
+    Otherwise a power cut could remove the directory with everything confirmed in it."""
     holders = [_parent(directory)]
     while not disk.is_directory(holders[-1]) and _parent(holders[-1]) != holders[-1]:
         holders.append(_parent(holders[-1]))
@@ -42,15 +42,15 @@ async def make_directory(disk: Disk, directory: str) -> None:
         try:
             await disk.fsync_directory(holder)
         except PermissionError:
-            # Another user's directory that existed before: its entries are not ours to flush.
+            # An existing directory of another user: its entries are not ours to flush.
             continue
 
 
 class Journal:
-    """Owned by one store, which is the only one to touch the directory's two files.
+    """Owned by one store, which alone uses the directory's two files.
 
-    ``append`` and ``flush`` may overlap; two flushes may not. After an exception of ``flush``
-    nothing may be appended any more (hazard S-09): the owner must give up."""
+    ``append`` and ``flush`` may overlap; two flushes may not. After an exception of ``flush`` no
+    append is allowed (hazard S-09): the owner must give up."""
 
     def __init__(self, disk: Disk, directory: str, file: File, snapshot_bytes: int) -> None:
         self._disk = disk
@@ -62,8 +62,8 @@ class Journal:
 
     @classmethod
     async def open(cls, disk: Disk, directory: str) -> tuple[Journal, Tree]:
-        """Replay what is there, or begin. Raises CorruptLogError, OSError."""
-        # A rewriting that did not get its name was never needed.
+        """Replay the existing journal, or start a new one. Raises CorruptLogError, OSError."""
+        # A rewritten file without its final name was never needed.
         await disk.unlink(f"{directory}/{_NEXT_NAME}")
         if not disk.exists(f"{directory}/{_NAME}"):
             return await cls._begin(disk, directory)
@@ -73,8 +73,8 @@ class Journal:
         end = _replay(tree, data, snapshot_bytes)
         if end < len(data):
             file.truncate(end)
-        # The cut, and entries that were written but never acknowledged, become durable now: what
-        # is read from here on must not be lost by the next crash.
+        # The truncation, and entries that were written but never confirmed, become durable now: the
+        # next crash must not lose state that is read from here on.
         await file.fsync()
         return cls(disk, directory, file, snapshot_bytes), tree
 
@@ -93,9 +93,10 @@ class Journal:
         return not self._is_replacing and grown > max(self._snapshot_bytes, COMPACTION_BYTES_MIN)
 
     def append(self, transaction: StoreTransaction) -> None:
-        """Write the entry, not yet durable. Raises OSError, after which the file is as before;
+        """Write the entry without making it durable.
 
-        if not even that could be restored, raises CorruptLogError and the journal is finished."""
+        Raises OSError, and then the file is unchanged. Raises CorruptLogError if it cannot be
+        restored: the journal has failed."""
         size_bytes = self._file.size_bytes
         try:
             self._file.append([encode_transaction(transaction, self._synced_bytes)])
@@ -109,7 +110,8 @@ class Journal:
     def begin_compaction(self, tree: Tree) -> None:
         """Continue in a second file, which starts with the tree; the next flush gives it the name.
 
-        Not while a flush is under way. Raises OSError; the journal then goes on as it was."""
+        Not while a flush is in progress. Raises OSError; then the journal continues in its present
+        file."""
         path = f"{self._directory}/{_NEXT_NAME}"
         before = self._file
         self._file = self._disk.open(path, create=True)
@@ -121,7 +123,7 @@ class Journal:
             raise
 
     async def flush(self) -> None:
-        """Return when all that was appended before the call is on the disk. Raises OSError."""
+        """Return when all entries appended before the call are on the disk. Raises OSError."""
         size_bytes, replacing = self._file.size_bytes, self._is_replacing
         await self._file.fsync()
         if replacing:
@@ -134,7 +136,7 @@ class Journal:
     def _write_snapshot(self, tree: Tree) -> None:
         self._file.append(list(encode_snapshot(tree)))
         self._snapshot_bytes = self._file.size_bytes
-        # Nothing of this file is promised yet.
+        # No entry of this file is confirmed yet.
         self._synced_bytes = 0
         self._is_replacing = True
 
@@ -144,7 +146,7 @@ def _parent(path: str) -> str:
 
 
 def _replay(tree: Tree, data: bytes, position: int) -> int:
-    """Apply the transactions after the snapshot; return where the good part of the file ends."""
+    """Apply the transactions after the snapshot; return where the valid part of the file ends."""
     while position < len(data):
         found = frame_at(data, position)
         entry = decode_transaction(found[0]) if found is not None else None
@@ -160,9 +162,9 @@ def _replay(tree: Tree, data: bytes, position: int) -> int:
 
 
 def _refuse_damage(data: bytes, position: int, last_zxid: int) -> None:
-    """Raise CorruptLogError if a later entry proves that the bytes here were once on the disk.
+    """Raise CorruptLogError if a later entry proves that these bytes were durable.
 
-    Without such proof they are the torn end of writes that were never acknowledged."""
+    Without such proof they are the torn end of writes that were never confirmed."""
     later = position + 1
     while later < len(data):
         found = frame_at(data, later)

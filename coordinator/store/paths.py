@@ -1,6 +1,6 @@
-"""Where things stand in the store's tree, and what their payloads look like: Kafka's znode layout.
+"""Paths and payloads of the store's tree: Kafka's znode layout.
 
-Parsing takes old versions, and gives None for what it cannot use. Not Kafka's: ``/ottla``, broker
+Parsers accept old versions, and return None for unusable payloads. Not Kafka's: ``/ottla``, broker
 and clean stop epoch in a registration, eligible leaders in a state.
 """
 
@@ -39,7 +39,7 @@ SEEN_GENERATIONS = "/ottla/seen_generations"
 DELETED_TOPICS = "/ottla/deleted_topics"
 FULL_DISKS = "/ottla/full_disks"
 
-# Made at every broker's start if they are missing, parents first.
+# Created at every broker's start if they are missing, parents first.
 PERMANENT_PATHS = (
     "/admin",
     DELETE_TOPICS,
@@ -79,7 +79,7 @@ def generation(node_id: int) -> str:
 
 
 def seen_generation(node_id: int) -> str:
-    """The last generation of the broker that a controller has acted upon."""
+    """The last generation of the broker that a controller has handled."""
     return f"{SEEN_GENERATIONS}/{node_id}"
 
 
@@ -100,7 +100,7 @@ def state(name: str, index: int) -> str:
 
 
 def consumer_offset(group_id: str, topic_name: str, index: int) -> str:
-    """The position of a group in a partition, as consumers of Kafka 0.8 keep it: digits."""
+    """The position of a group in a partition, as consumers of Kafka 0.8 store it: digits."""
     return f"/consumers/{group_id}/offsets/{topic_name}/{index}"
 
 
@@ -139,7 +139,7 @@ class BrokerPayload(NamedTuple):
 
 
 class TopicPayload(NamedTuple):
-    """A topic's assignment. ``topic_id`` is None in what Kafka before 2.8 wrote."""
+    """A topic's assignment. ``topic_id`` is None if Kafka before 2.8 wrote it."""
 
     topic_id: Uuid | None
     partitions: Mapping[int, tuple[int, ...]]
@@ -159,7 +159,7 @@ class StatePayload(NamedTuple):
 
 
 class ProducerIdBlock(NamedTuple):
-    """Ids that one broker may hand out, both ends included."""
+    """Ids that one broker may assign, both ends included."""
 
     broker: int
     first: int
@@ -243,7 +243,7 @@ def parse_topic(data: bytes) -> TopicPayload | None:
 
 
 def build_state(payload: StatePayload) -> bytes:
-    # Written out, as numbers are all there is: a failover builds thousands of these.
+    # Formatted by hand, since all values are numbers: a failover builds thousands of these.
     leader, leader_epoch, isr, controller_epoch, is_recovering, eligible = payload
     text = f'{{"version":1,"leader":{leader},"leader_epoch":{leader_epoch},"controller_epoch":'
     text += f'{controller_epoch},"isr":[{",".join(map(str, isr))}]'
@@ -285,7 +285,7 @@ def parse_controller(data: bytes) -> int | None:
 
 
 def build_number(number: int) -> bytes:
-    """Decimal text: the controller epoch, a generation that was seen."""
+    """Decimal text: the controller epoch, or a handled generation."""
     return str(number).encode()
 
 
@@ -294,7 +294,7 @@ def parse_number(data: bytes) -> int | None:
 
 
 def build_incarnation(incarnation: str, home: str = "") -> bytes:
-    """Which life of the process registered this generation of the broker, over which data."""
+    """Which process registered this generation of the broker, and with which data directory."""
     return znode.build({"version": 1, "incarnation": incarnation, "home": home})
 
 
@@ -326,7 +326,7 @@ def build_config_change(entity_type: str, name: str) -> bytes:
 
 
 def parse_config_change(data: bytes) -> tuple[str, str] | None:
-    """Entity type and name of what changed, as ``entities.py`` names it."""
+    """Return entity type and name of the changed settings, in the form of ``entities.py``."""
     value = znode.parse(data)
     match value.get("entity_path"), value.get("entity_type"), value.get("entity_name"):
         case str(entity_path), _, _ if "/" in entity_path:
@@ -359,7 +359,7 @@ def parse_partition_list(data: bytes) -> list[TopicPartition] | None:
 
 
 def build_moves(moves: Mapping[TopicPartition, Iterable[int]]) -> bytes:
-    """The partitions that are to be moved, each with the replicas that it is to have."""
+    """The partitions to be moved, each with its new replicas."""
     listed = [{**item._asdict(), "replicas": list(to)} for item, to in moves.items()]
     return znode.build({"version": 1, "partitions": listed})
 

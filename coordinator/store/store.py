@@ -1,9 +1,9 @@
-"""The metadata store with ZooKeeper's own meaning: what every implementation must do.
+"""The interface of the metadata store, with ZooKeeper's semantics for every implementation.
 
-One tree of znodes (bytes, versions, owners), written by single operations or by atomic groups,
-watched by one-shot watches, and tied to sessions whose end removes their ephemeral znodes. The
-same suite of contract tests runs against each implementation. Nothing here retries: a caller that
-meets ``ConnectionLoss`` does not know whether its write happened and must look (hazard P-08).
+One tree of znodes (bytes, versions, owners), changed by single operations or atomic multi requests,
+with one-shot watches, and with sessions whose end removes their ephemeral znodes. The same contract
+tests run against each implementation. The store never retries: after ``ConnectionLoss`` the caller
+does not know whether its write was applied and must read (hazard P-08).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ SESSION_TIMEOUT_MS = 18_000
 
 
 class SessionState(Enum):
-    """What the owner of a session may still believe.
+    """What the owner of a session may assume.
 
-    CONNECTED: its ephemeral znodes are there. SUSPENDED: unknown, act as if they may be gone.
-    LOST: they are gone, and the session object is of no further use."""
+    CONNECTED: its ephemeral znodes exist. SUSPENDED: unknown, act as if they were removed. LOST:
+    they are removed, and the session object cannot be used any more."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -35,11 +35,11 @@ class StoreError(Exception):
 
 
 class NoNode(StoreError):
-    """There is no such znode, or no parent to create it under."""
+    """The znode does not exist, or no parent to create it under."""
 
 
 class NodeExists(StoreError):
-    """The znode that should be created is there already."""
+    """The znode to be created exists already."""
 
 
 class BadVersion(StoreError):
@@ -55,27 +55,27 @@ class NoChildrenForEphemerals(StoreError):
 
 
 class RolledBack(StoreError):
-    """An operation of a group was not done because another one of the group failed."""
+    """An operation of a group was not applied because another one of the group failed."""
 
 
 class ConnectionLoss(StoreError):
-    """The answer was lost: the operation was done or it was not, and the caller must look."""
+    """The answer was lost: the operation may or may not have been applied; the caller must read."""
 
 
 class AnswerUnreadable(ConnectionLoss):
-    """An answer came that means nothing here: the operation was done or it was not, the connection
-    was given up, and the same question would be answered so again."""
+    """The answer cannot be parsed: the operation may or may not have been applied. The connection
+    was closed, and the same request would get the same answer."""
 
 
 class SessionExpired(StoreError):
-    """The session is over; nothing more can be done with it."""
+    """The session is over and cannot be used any more."""
 
 
 class GroupFailed(StoreError):
     """A group was refused as a whole.
 
-    ``index`` is the place of the operation at fault and ``error`` its own error; ``errors`` has
-    one entry per operation, ``RolledBack`` for those that were not at fault."""
+    ``index`` is the position of the failed operation and ``error`` its error; ``errors`` has one
+    entry per operation, ``RolledBack`` for the others."""
 
     def __init__(self, index: int, error: StoreError, count: int) -> None:
         super().__init__(f"operation {index + 1} of {count}: {type(error).__name__} {error}")
@@ -100,21 +100,22 @@ class Stat(NamedTuple):
 
 
 class Znode(NamedTuple):
-    """What ``get`` answers."""
+    """The result of ``get``."""
 
     data: bytes
     stat: Stat
 
 
 class Created(NamedTuple):
-    """What ``create`` answers: the path with its sequence number, and the bookkeeping."""
+    """The result of ``create``: the path with its sequence number, and the stat."""
 
     path: str
     stat: Stat
 
 
 class Create(NamedTuple):
-    """Make a znode; ``sequential`` appends ten digits that grow with every child made there."""
+    """Create a znode; ``sequential`` appends ten digits that grow with every child created
+    there."""
 
     path: str
     data: bytes = b""
@@ -123,7 +124,7 @@ class Create(NamedTuple):
 
 
 class Replace(NamedTuple):
-    """Replace the data if the data version is the expected one; it grows by one."""
+    """Replace the data if the data version is the expected one; the version grows by one."""
 
     path: str
     data: bytes
@@ -138,15 +139,15 @@ class Delete(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Only in groups: nothing is done unless the data version is the expected one."""
+    """Only in groups: the group fails unless the data version is the expected one."""
 
     path: str
     version: int
 
 
 Operation = Create | Replace | Delete | Check
-# What each operation of a group answers: Create its path, as ZooKeeper before 3.8.2 tells no more
-# of it; Replace the new Stat; Delete and Check None.
+# The result of each operation of a group: for Create its path, because ZooKeeper before 3.8.2
+# returns no stat; for Replace the new Stat; for Delete and Check None.
 OperationResult = str | Stat | None
 
 
@@ -160,7 +161,7 @@ class WatchEventKind(Enum):
 
 
 class WatchEvent(NamedTuple):
-    """One firing of a one-shot watch; it carries no data: the receiver reads again (C-07)."""
+    """One event of a one-shot watch; it contains no data: the receiver reads again (C-07)."""
 
     kind: WatchEventKind
     path: str
@@ -170,27 +171,27 @@ Watch = Callable[[WatchEvent], object]
 
 
 class MetadataSession(Protocol):
-    """One session of the store, with everything that can be asked or done through it.
+    """One session of the store, with all its operations.
 
     A watch fires once, on the event loop, before any later answer of the same session can show the
-    change. The same function watching the same path twice for the same kind fires once. Watches
-    are dropped when the session is suspended or lost; the state listener hears of both, and must
-    do nothing but put what it heard on a queue (C-05)."""
+    change. The same function watching the same path twice for the same kind fires once. Watches are
+    dropped when the session is suspended or lost; the state listener is called for both, and must
+    only put the state on a queue (C-05)."""
 
     @property
     def session_id(self) -> int:
-        """What ``Stat.ephemeral_owner`` says of this session's ephemeral znodes."""
+        """The value of ``Stat.ephemeral_owner`` of this session's ephemeral znodes."""
 
     @property
     def timeout_ms(self) -> int:
-        """After this long without contact the store ends the session."""
+        """After this time without contact the store ends the session."""
 
     @property
     def state(self) -> SessionState: ...
 
     @property
     def last_answer_ms(self) -> float:
-        """When the store last proved that the session lives, on the monotonic clock (C-06)."""
+        """When the store last proved that the session is alive, on the monotonic clock (C-06)."""
 
     def on_state(self, callback: Callable[[SessionState], object]) -> None:
         """Call back at every later change of the state."""
@@ -202,7 +203,8 @@ class MetadataSession(Protocol):
         """The stat, if there is one; the watch fires at creation, change or deletion."""
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Names, sorted; the watch fires when one comes or goes, or the znode itself goes.
+        """Names, sorted; the watch fires when a child is created or deleted, or the znode is
+        deleted.
 
         Raises NoNode, without watch."""
 
@@ -220,17 +222,18 @@ class MetadataSession(Protocol):
     async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
         """Do all or none, as one transaction. Raises GroupFailed when none was done.
 
-        Each operation sees what those before it did."""
+        Each operation sees the changes of those before it."""
 
     async def sync(self) -> None:
-        """Return once this session sees every write, of any session, before the call (C-24)."""
+        """Return once this session sees every write that any session made before the call
+        (C-24)."""
 
     async def close(self) -> None:
         """End the session and its ephemeral znodes. May be called again."""
 
 
 class Store(Protocol):
-    """Where sessions come from. Every session is its own; a lost one is replaced by a new one."""
+    """Opens sessions, independent of each other; a lost session is replaced by a new one."""
 
     async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> MetadataSession:
         """Open a session. Raises ConnectionLoss."""

@@ -1,7 +1,7 @@
-"""The tree of znodes as a pure machine: one transaction in, results and watch events out.
+"""The tree of znodes as a pure state machine: a transaction in, results and watch events out.
 
-Rules of this file: a transaction is done as a whole or leaves no trace; what it does depends on
-nothing but the tree and the transaction, so that replaying a journal gives the same tree.
+Rules of this file: a transaction is applied as a whole or not at all; its effect depends only on
+the tree and the transaction, so that replaying a journal gives the same tree.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class CloseSession(NamedTuple):
 
 
 Step = Operation | OpenSession | CloseSession
-# What each step answers: Created, the new Stat, or None for all others.
+# The result of each step: Created, the new Stat, or None for all others.
 StepResult = Created | Stat | None
 
 
@@ -67,7 +67,7 @@ class StoreTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class TreeNode:
-    """One znode. ``creations`` counts children ever made: the next sequence number."""
+    """One znode. ``creations`` counts children ever created: the next sequence number."""
 
     data: bytes
     czxid: int
@@ -79,7 +79,8 @@ class TreeNode:
     children: set[str] = field(default_factory=set)
 
     def stat(self) -> Stat:
-        # Creations and deletions both count; what was deleted is what is no longer a child.
+        # Counts creations and deletions; children that were created and no longer exist are
+        # deleted.
         changes = 2 * self.creations - len(self.children)
         return Stat(
             self.czxid,
@@ -93,12 +94,12 @@ class TreeNode:
 
 
 def in_group(results: list[StepResult]) -> list[OperationResult]:
-    """The same as a group answers it."""
+    """Return the results in the form of a multi request's answer."""
     return [one.path if isinstance(one, Created) else one for one in results]
 
 
 class Applied(NamedTuple):
-    """A transaction that was done. ``undo`` takes it back; only the latest one can be."""
+    """An applied transaction. ``undo`` reverts it; only the latest one can be reverted."""
 
     results: list[StepResult]
     events: list[WatchEvent]
@@ -106,7 +107,7 @@ class Applied(NamedTuple):
 
 
 class Tree:
-    """Owned by one store. Reading never changes it; ``apply`` is the only mutator."""
+    """Owned by one store. Reading never changes it; only ``apply`` does."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, TreeNode] = {ROOT: TreeNode(b"", 0, 0, 0, 0)}
@@ -131,7 +132,8 @@ class Tree:
         return sorted(self._node(path).children)
 
     def walk(self) -> Iterator[tuple[str, TreeNode]]:
-        """Every znode, each parent before its children, in one order for one tree."""
+        """Yield every znode, each parent before its children, in an order that depends only on the
+        tree."""
         waiting = [ROOT]
         while waiting:
             path = waiting.pop()
@@ -141,7 +143,7 @@ class Tree:
             waiting.extend(f"{prefix}/{name}" for name in sorted(node.children, reverse=True))
 
     def restore(self, path: str, node: TreeNode) -> None:
-        """Put a znode of a snapshot in its place; parents must come before children."""
+        """Add a znode of a snapshot; parents must come before children."""
         assert path == ROOT or path not in self.nodes
         if path != ROOT:
             parent, name = split(path)
@@ -151,7 +153,7 @@ class Tree:
             self.sessions.setdefault(node.owner, set()).add(path)
 
     def apply(self, transaction: StoreTransaction) -> Applied:
-        """Do all steps or none. Raises GroupFailed; the tree is then as it was."""
+        """Apply all steps or none. Raises GroupFailed; then the tree is unchanged."""
         assert transaction.zxid == self.last_zxid + 1, "transactions come in order"
         self._undo, self._events = [], []
         results: list[StepResult] = []
@@ -280,7 +282,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 def validate_path(path: str) -> None:
-    """A bug in this program: paths never come from a client."""
+    """Raise an error for an invalid path, which is a bug: paths never come from a client."""
     names = path.split("/")
     assert names[0] == "", path
     assert not {"", ".", ".."} & set(names[1:]), path

@@ -19,15 +19,15 @@ class Watches:
         self._of_children: dict[str, dict[Watch, None]] = {}
 
     def watch_node(self, path: str, watch: Watch) -> None:
-        """Creation, change of data, deletion."""
+        """Watch a znode for creation, change of data, and deletion."""
         self._of_nodes.setdefault(path, {})[watch] = None
 
     def watch_children(self, path: str, watch: Watch) -> None:
-        """Children that come and go, and the deletion of their parent."""
+        """Watch a znode for created and deleted children, and for its own deletion."""
         self._of_children.setdefault(path, {})[watch] = None
 
     def take(self, event: WatchEvent) -> list[Watch]:
-        """The watches that this event uses up."""
+        """Remove and return the watches that this event fires."""
         taken: dict[Watch, None] = {}
         if event.kind is not WatchEventKind.CHILDREN:
             taken |= self._of_nodes.pop(event.path, {})

@@ -1,4 +1,4 @@
-"""The JSON of znodes: tolerant of what other versions and tools write."""
+"""Encodes and decodes the JSON of znodes; tolerates what other versions and tools write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def build(value: Mapping[str, object]) -> bytes:
 
 
 def parse(data: bytes) -> dict[str, Any]:
-    """The document; empty for what is none."""
+    """Return the document; None if the bytes are not one."""
     try:
         value = json.loads(data)
     except ValueError:
@@ -32,7 +32,7 @@ def parse(data: bytes) -> dict[str, Any]:
 
 
 def number_of(value: object) -> int | None:
-    """A number, or a string that is one; None for anything else."""
+    """Return a number, or the number in a string; None for any other value."""
     try:
         return int(value)  # type: ignore[call-overload, no-any-return]
     except (ValueError, TypeError):
@@ -55,7 +55,7 @@ def numbered(replicas: Mapping[str, Iterable[object]]) -> dict[int, tuple[int, .
 
 
 def build_ranges(ranges: Ranges) -> dict[str, dict[str, int]]:
-    """What a broker supports, for JSON."""
+    """Encode a broker's supported levels for JSON."""
     return {
         name: {"min_version": first, "max_version": last} for name, (first, last) in ranges.items()
     }
@@ -71,13 +71,13 @@ def ranges_of(value: Mapping[str, Mapping[str, object]]) -> Ranges:
 
 
 def build_levels(levels: Mapping[str, int]) -> bytes:
-    """What is finalized; a feature of level 0 is left out, as for Kafka."""
+    """Encode the finalized levels; a feature of level 0 is omitted, as in Kafka."""
     features = {name: {"max_version_level": level} for name, level in levels.items() if level > 0}
     return build({"version": 2, "status": 1, "features": features})
 
 
 def parse_levels(data: bytes) -> dict[str, int] | None:
-    """The reverse, also of version 1; nothing is finalized while the status is not "enabled"."""
+    """Parse finalized levels, also of version 1; none while the status is not "enabled"."""
     value = parse(data)
     try:
         if int(value["status"]) != 1:
@@ -89,7 +89,8 @@ def parse_levels(data: bytes) -> dict[str, int] | None:
 
 
 def quoted(name: str) -> str:
-    """Any name as that of a znode, of which none may be "." or ".."; ``unquote`` reads it."""
+    """Quote any name for use as a znode's, which may not be "." or ".."; ``unquote`` reverses
+    it."""
     if name in (".", ".."):
         return name.replace(".", "%2E")
     return quote(name, safe="").replace("~", "%7E")

@@ -1,4 +1,4 @@
-"""The metadata store in a ZooKeeper ensemble: where its sessions come from."""
+"""The metadata store in a ZooKeeper ensemble: opens its sessions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _PORT_MAX = 65_535
 
 
 class ZooKeeperOptions(NamedTuple):
-    """How to reach the ensemble, and who may touch what is made there.
+    """How to reach the ensemble, and which users may access the znodes that brokers create.
 
-    ``connection_timeout_ms`` None: as long as the session timeout. ``digest`` is "user:password"
-    of ZooKeeper's digest scheme. With ``set_acl`` only this user may read and write what is made,
-    or, with ``others_read``, all may read it but for users and tokens, as in Kafka; without
+    ``connection_timeout_ms`` None: as long as the session timeout. ``digest`` is "user:password" of
+    ZooKeeper's digest scheme. With ``set_acl`` only this user may read and write new znodes; with
+    ``others_read`` all users may also read them, except users and tokens, as in Kafka. Without
     ``set_acl`` every user may do everything."""
 
     connection_timeout_ms: int | None = None
@@ -50,7 +50,7 @@ class ConnectString(NamedTuple):
 
 
 def parse_connect(connect: str) -> ConnectString:
-    """ "host:port,host:port/chroot"; the port may be left out. Raises ValueError."""
+    """Parse "host:port,host:port/chroot"; the port may be omitted. Raises ValueError."""
     hosts, slash, below = connect.strip().partition("/")
     chroot = (slash + below).rstrip("/")
     names = [name.strip() for name in hosts.split(",")]
@@ -64,7 +64,7 @@ def parse_connect(connect: str) -> ConnectString:
 
 
 class ZooKeeperStore:
-    """Made once per broker; each ``connect`` opens a session of its own."""
+    """The store of one broker; each ``connect`` opens a session of its own."""
 
     def __init__(self, place: ConnectString, clock: Clock, options: ZooKeeperOptions) -> None:
         self._place = place
@@ -77,13 +77,13 @@ class ZooKeeperStore:
     async def open(
         cls, connect: str, clock: Clock, options: ZooKeeperOptions | None = None
     ) -> ZooKeeperStore:
-        """``connect`` is "host:port,host:port/chroot". Raises ValueError if it is no such text,
-        and if a file for TLS cannot be used.
+        """``connect`` is "host:port,host:port/chroot". Raises ValueError if it is invalid, or if a
+        TLS file cannot be used.
 
-        Nothing is asked of the ensemble before ``connect``."""
+        It opens no connection before ``connect``."""
         options = options or ZooKeeperOptions()
         if options.set_acl and not options.digest:
-            raise ValueError("zookeeper.set.acl needs a user to whom the znodes shall belong")
+            raise ValueError("zookeeper.set.acl needs a user that will own the znodes")
         store = cls(parse_connect(connect), clock, options)
         if options.tls is not None:
             store._tls = tls_context(options.tls)
@@ -93,8 +93,8 @@ class ZooKeeperStore:
         return f"ZooKeeper at {self._place.hosts}{self._place.chroot}"
 
     async def connect(self, timeout_ms: int = SESSION_TIMEOUT_MS) -> ZooKeeperSession:
-        """Open a session; the chroot is made if it is missing. Raises ConnectionLoss."""
-        # Loaded when it is needed: a broker with the embedded store starts without kazoo.
+        """Open a session; create the chroot if it is missing. Raises ConnectionLoss."""
+        # Imported on first use: a broker with the embedded store starts without kazoo.
         from ottla.coordinator.store.zookeeper_client import LinkOptions
         from ottla.coordinator.store.zookeeper_link import ZooKeeperLink
 
@@ -136,7 +136,7 @@ class ZooKeeperStore:
 
 
 async def _make_path(channel: Channel, path: str) -> None:
-    """Every znode on the way that is missing."""
+    """Create every missing znode of the path."""
     whole = ZooKeeperSession(channel, "")
     names = path.split("/")[1:]
     for count in range(1, len(names) + 1):

@@ -1,10 +1,10 @@
-"""One session's standing with the ensemble: what is asked, and how long it may be believed.
+"""One session's requests to the ensemble, and how long the session counts as alive.
 
-The servers count a session's silence from the last request that reached them. Here it is counted
-from the moment when the last answered request was made, which is earlier; so this side knows of
-the end of a session before the servers act on it, even if no event arrives (C-06), and also in
-the first step of a process that was stopped for a while (P-02). Requests to keep the session come
-from the event loop: a loop that hangs loses its session (P-01).
+The servers count a session's silence from the last request that reached them. This side counts from
+the moment when the last answered request was made, which is earlier; so it knows of the end of a
+session before the servers act on it, even if no event arrives (C-06), and also in the first step
+after the process was suspended (P-02). The requests that keep the session alive come from the event
+loop: a blocked loop loses its session (P-01).
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.store")
 
-# Enough to fill the servers' own batches (C-16), and far fewer than the wake-ups that the pipe to
-# the connection's thread can hold: a full pipe would block the event loop.
+# Enough to fill the servers' own batches (C-16), and far fewer wake-ups than the pipe to the
+# connection's thread can hold: a full pipe would block the event loop.
 IN_FLIGHT_MAX = 100
-# Six signs of life within one timeout: one lost packet is no reason to doubt a session.
+# Six heartbeats within one timeout: one lost packet is no reason to doubt a session.
 BEATS_PER_TIMEOUT = 6
-# A connection that has left a request unanswered for half a timeout is given up while there is
-# still time to reach another server.
+# A connection that has not answered a request for half a timeout is closed while there is still
+# time to reach another server.
 PATIENCE = 0.5
 
 
 class _Call:
-    """A request that is waiting to be sent or to be answered. A beat has no future."""
+    """A request that waits to be sent or answered. A heartbeat has no future."""
 
     __slots__ = ("connection", "future", "on_success", "request", "sent_ms")
 
@@ -61,19 +61,19 @@ class _Call:
 
 
 class Channel:
-    """Owned by one session. Starts in doubt, and is lost once and for all."""
+    """Owned by one session. It starts in doubt; once it is lost, it stays so."""
 
     def __init__(
         self, link: ConnectionLink, clock: Clock, timeout_ms: int, store_name: str = "ZooKeeper"
     ) -> None:
         self.session_id = 0
-        # As wished, until the servers have decided.
+        # The requested timeout, until the servers have decided.
         self.timeout_ms = timeout_ms
         self.last_answer_ms = 0.0
         self.on_watch: Callable[[WatchEvent], object] = lambda _event: None
         self._link = link
         self._clock = clock
-        # For people, who read of it in the log.
+        # The reason, for the log.
         self._store_name = store_name
         self._state = SessionState.SUSPENDED
         self._listeners: list[Callable[[SessionState], object]] = []
@@ -84,7 +84,7 @@ class Channel:
         self._timer: Timer | None = None
 
     async def open(self, limit_ms: float) -> None:
-        """Return when there is a session. Raises ConnectionLoss without a reason to show."""
+        """Return when the session exists. Raises ConnectionLoss without a reason to show."""
         timer = self._clock.call_at(
             self._clock.now_ms() + limit_ms, lambda: self._lose("no server has answered")
         )
@@ -100,7 +100,7 @@ class Channel:
 
     @property
     def state(self) -> SessionState:
-        """Judged by the clock at every look: nothing is served on a lease that has run out."""
+        """The state, checked against the clock at every call: an expired lease is never used."""
         if self._has_run_out():
             self._lose(f"no answer for {self.timeout_ms} ms")
         return self._state
@@ -112,10 +112,10 @@ class Channel:
     def call(
         self, request: Request, on_success: Callable[[], object] | None = None
     ) -> asyncio.Future[object]:
-        """Ask. ``on_success`` runs in the step in which the answer came.
+        """Send a request. ``on_success`` runs in the step in which the answer arrives.
 
-        Raises SessionExpired, ConnectionLoss: nothing waits for a connection to come back.
-        Raises StoreError for what no server would take."""
+        Raises SessionExpired, ConnectionLoss: a call does not wait for a new connection. Raises
+        StoreError for a request that every server would refuse."""
         size_bytes = size_of(request)
         if size_bytes > REQUEST_BYTES_MAX:
             raise StoreError(f"a request of {size_bytes} bytes is too large for {self._store_name}")
@@ -134,7 +134,7 @@ class Channel:
         self._lose(reason)
 
     async def close(self) -> None:
-        """End the session. Returns when the servers know, or cannot be told."""
+        """End the session. Returns when the servers know, or cannot be reached."""
         if self._state is SessionState.LOST:
             return
         self._end(SessionState.LOST)
@@ -148,7 +148,7 @@ class Channel:
         finally:
             timer.cancel()
 
-    # What the link tells.
+    # Callbacks of the link.
 
     def on_connected(
         self, connection: int, session_id: int, timeout_ms: int, since_ms: float
@@ -159,7 +159,7 @@ class Channel:
             self._lose("the servers have opened another one")
             return
         if self._state is SessionState.CONNECTED:
-            # The end of the connection before was not told, or is still to be told.
+            # The end of the previous connection was not reported, or will be reported later.
             self._suspend("there is a new connection")
         self.session_id, self.timeout_ms = session_id, timeout_ms
         self.last_answer_ms = max(self.last_answer_ms, since_ms)
@@ -204,7 +204,7 @@ class Channel:
         if self._state is not SessionState.CONNECTED or call.connection != self._connection:
             return
         if isinstance(answered.error, AnswerUnreadable):
-            # What others have asked has no answer; this one has, and the caller learns which.
+            # Requests of other callers get no answer; this caller gets one that names the cause.
             _fail(call, answered.error)
             self._give_up_connection(str(answered.error))
             return
@@ -236,7 +236,8 @@ class Channel:
         self._timer = self._clock.call_at(next_ms, self._beat)
 
     def _beat(self) -> None:
-        # What has arrived counts before what is late: this step may be the first one in a while.
+        # Process arrived messages before checking timeouts: this step may be the first one in a
+        # while.
         self._link.deliver()
         if self.state is SessionState.LOST:
             return
@@ -272,18 +273,18 @@ class Channel:
         if self._state is SessionState.LOST:
             return
         if self.session_id:
-            # A session that never began is reported to the caller that wanted it.
+            # A session that never began is reported to the caller of ``open``.
             logger.warning(
                 "session %#x with %s is lost: %s", self.session_id, self._store_name, reason
             )
         self._end(SessionState.LOST)
         if not self._opened.done():
             self._opened.set_exception(ConnectionLoss(reason))
-        # Its own session would be renewed, or replaced unasked, if the link went on.
+        # If the link continued, it would renew its own session, or replace it by itself.
         self._link.stop()
 
     def _end(self, state: SessionState) -> None:
-        """Leave CONNECTED or SUSPENDED; all that is unanswered has an unknown outcome."""
+        """Leave CONNECTED or SUSPENDED; the outcome of all unanswered requests is unknown."""
         self._state = state
         if state is SessionState.LOST and self._timer is not None:
             self._timer.cancel()

@@ -1,9 +1,8 @@
-"""kazoo with its threads, sockets and sessions: the one place where a thread meets the broker.
+"""kazoo with its threads, sockets and sessions: the only place where a thread meets the broker.
 
-That thread does one thing to this process: it puts what it heard on a queue and wakes the event
-loop (P-07). What kazoo would do by itself is switched off here: it sends no pings (a loop that
-hangs must lose its session, P-01), lets nothing queue up while there is no connection, and opens
-no second session when the first one has expired.
+That thread only puts its messages on a queue and wakes the event loop (P-07). kazoo's own behaviour
+is disabled here: it sends no pings (a blocked loop must lose its session, P-01), queues no requests
+without a connection, and opens no second session when the first one has expired.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.store.kazoo")
 logger.addFilter(WithoutContent())
 
-# kazoo waits up to a minute between two attempts, far longer than a session lives.
+# kazoo waits up to a minute between two attempts, far longer than a session timeout.
 _RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.4, "max_delay": 0.5}
 _CLOSE_SECONDS = 5.0
 # Windows has none.
@@ -61,7 +60,7 @@ class LinkOptions(NamedTuple):
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads without its workers: they would mix up the order of events and answers."""
+    """kazoo's threads without its workers, which would change the order of events and answers."""
 
     def __init__(self, connect_limit_seconds: float, tls: ssl.SSLContext | None) -> None:
         super().__init__()
@@ -69,20 +68,20 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         self._tls = tls
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Does nothing: there are no workers."""
 
     def stop(self) -> None:
-        """Nothing to stop."""
+        """Does nothing: there are no workers."""
 
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **_settings: Any
     ) -> socket.socket:
-        # A host that swallows packets must leave time for the others.
+        # A host that drops packets must leave time for the other hosts.
         timeout = min(timeout, self._connect_limit_seconds)
         connected: socket.socket = super().create_connection(address=address, timeout=timeout)
         if self._tls is None:
             return connected
-        # Not kazoo's own TLS, which trusts the system's authorities beside those that are given.
+        # Not kazoo's own TLS, which trusts the system's authorities in addition to the given ones.
         try:
             return self._tls.wrap_socket(connected, server_hostname=hostname)
         except BaseException:
@@ -95,8 +94,8 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     def select(
         self, readers: list[Any], writers: list[Any], errors: list[Any], timeout: float | None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        # kazoo makes and closes an epoll descriptor for each look, several for each request:
-        # a third of what a request costs.
+        # kazoo creates and closes an epoll descriptor for each check, several per request: a third
+        # of a request's cost.
         if _poll is None:
             found: tuple[list[Any], list[Any], list[Any]] = super().select(
                 readers, writers, errors, timeout
@@ -107,7 +106,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
             poll.register(one, select.POLLIN)
         for one in writers:
             poll.register(one, select.POLLOUT)
-        # What TLS has decrypted already is not seen on the socket any more.
+        # The socket does not show data that TLS has decrypted already.
         waiting = [one for one in readers if isinstance(one, ssl.SSLSocket) and one.pending()]
         limit_ms = None if timeout is None else timeout * 1000
         ready = {place for place, _ in poll.poll(0 if waiting else limit_ms)}
@@ -120,11 +119,11 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class KazooSession(KazooClient):  # type: ignore[misc]
-    """One session of kazoo's, and never a second one."""
+    """One session of kazoo, never a second one."""
 
     def __init__(self, options: LinkOptions, clock: Clock, post: Post) -> None:
-        # Requests and changes of the state exclude each other: nothing is queued on a connection
-        # that is going, which would be sent on the next one, after its failure was told.
+        # Requests and state changes exclude each other: a request queued on a closing connection
+        # would be sent on the next one, after its failure was reported.
         self._gate = threading.RLock()
         self._clock = clock
         self._post = post
@@ -149,7 +148,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         self.start_async()
 
     def submit(self, request: Any, answer: Any) -> None:
-        """``answer`` has kazoo's ``set`` and ``set_exception``, called in kazoo's thread."""
+        """``answer`` has kazoo's ``set`` and ``set_exception``, which kazoo's thread calls."""
         with self._gate:
             if self._live.is_set():
                 self._call(request, answer)
@@ -165,7 +164,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
                 self._connection.cut()
 
     def end(self, on_ended: Callable[[], object]) -> None:
-        """Close the session, in a thread of its own: kazoo waits there for the one it has."""
+        """Close the session in a separate thread, because kazoo waits for its own thread there."""
         threading.Thread(
             target=self._end, args=(on_ended,), name="zookeeper stop", daemon=True
         ).start()
@@ -181,7 +180,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         with self._gate:
             self._is_ending = True
             is_over = self._stopped.is_set()
-        # A frozen server does not answer the farewell; kazoo would wait for it without end.
+        # A frozen server does not answer the close request; kazoo would wait for it without limit.
         patience = threading.Timer(
             min(_CLOSE_SECONDS, self._timeout_ms / 2000), self._connection.cut
         )
@@ -230,22 +229,22 @@ class KazooSession(KazooClient):  # type: ignore[misc]
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, kept by the event loop's requests alone."""
+    """kazoo's connection, kept alive only by the event loop's requests."""
 
     _last_host: tuple[str, int] | None = None
 
     def cut(self) -> None:
-        """From another thread: the reader sees the end of the stream."""
+        """Called from another thread: the reader sees the end of the stream."""
         connected = self._socket
         if connected is not None:
             try:
-                # Not its own shutdown, which would take TLS away from under the reader.
+                # Not its own shutdown, which would remove TLS while the reader uses it.
                 socket.socket.shutdown(connected, socket.SHUT_RDWR)
             except OSError as error:
                 logger.debug("the connection was gone already: %s", error)
 
     def _send_ping(self, connect_timeout: float) -> None:
-        """Never: see the head of this file."""
+        """Never sends: see the head of this file."""
 
     def _read_socket(self, read_timeout: float) -> Any:
         try:
@@ -253,14 +252,14 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         except (KazooException, OSError, self.handler.timeout_exception):
             raise
         except Exception as error:
-            # kazoo's thread would end, with a traceback: a length, a number or an order that
-            # cannot be. The next connection begins anew.
+            # An invalid length, number or order would end kazoo's thread with a traceback. The next
+            # connection starts fresh.
             raise ConnectionDropped(f"an unreadable answer: {error!r}") from error
 
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         pending = self.client._pending
         if header.err and header.err not in EXCEPTIONS and pending and pending[0][2] == header.xid:
-            # Newer servers refuse for more reasons than kazoo has names for.
+            # Newer servers have more reasons to refuse than kazoo has names for.
             error = ZookeeperError()
             error.code = header.err
             pending.popleft()[1].set_exception(error)
@@ -275,11 +274,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
         client = self.client
         if not client.is_loop_alive():
-            # Taking the session up again would keep it for a process that does nothing (P-01).
+            # Resuming the session would keep it alive for a process that does not work (P-01).
             raise ConnectionDropped("the event loop hangs")
         self._last_host = (hostip, port)
         since_ms = client.now_ms()
         read_timeout, connect_timeout = super()._connect(host, hostip, port)
-        # kazoo reads for two thirds of what the servers have granted.
+        # kazoo reads for two thirds of the timeout that the servers have granted.
         client.connected(client.client_id[0], round(read_timeout * 1.5), since_ms)
         return read_timeout, connect_timeout

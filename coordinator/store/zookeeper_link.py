@@ -1,4 +1,4 @@
-"""The real link to a ZooKeeper ensemble: what kazoo's thread hears, told on the event loop."""
+"""The real link to a ZooKeeper ensemble: passes messages of kazoo's thread to the event loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("ottla.store")
 
 
 class ZooKeeperLink:
-    """See ``Link``. Everything here but ``_post`` runs on the event loop."""
+    """See ``Link``. Everything here except ``_post`` runs on the event loop."""
 
     def __init__(self, options: LinkOptions, clock: Clock) -> None:
         self._loop = asyncio.get_running_loop()
@@ -42,29 +42,29 @@ class ZooKeeperLink:
         self._stopped: asyncio.Future[None] | None = None
 
     def start(self, events: LinkEvents) -> None:
-        """Begin to connect, and go on trying until stopped."""
+        """Start to connect, and retry until stopped."""
         self._events = events
         self._kazoo.begin(events)
 
     def submit(self, request: Request, on_answer: Callable[[Answered], None]) -> None:
-        """Ask. What cannot be sent is answered as well, a little later."""
+        """Send a request. A request that cannot be sent is answered as well, a little later."""
         answer = _Answer(self._post, request, on_answer)
         self._kazoo.submit(self._wire.request(request), answer)
 
     def pulse(self) -> None:
-        """The event loop lives."""
+        """The event loop is running."""
         self._kazoo.pulse()
 
     def deliver(self) -> None:
-        """Tell what has arrived."""
-        # First of all: what arrives from now on wakes the loop again.
+        """Report the messages that have arrived."""
+        # First: a message that arrives from now on wakes the loop again.
         self._is_woken = False
         while self._inbox:
             function, arguments = self._inbox.popleft()
             try:
                 function(*arguments)
             except Exception as error:
-                # One bad listener must not take the other news away.
+                # A failing listener must not suppress the other messages.
                 self._loop.call_exception_handler(
                     {"message": "a listener of the metadata store failed", "exception": error}
                 )
@@ -74,20 +74,21 @@ class ZooKeeperLink:
         self._kazoo.drop(connection)
 
     def stop(self) -> asyncio.Future[None]:
-        """End the session; the future is done when nothing is left of it."""
+        """End the session; the future is done when everything is freed."""
         if self._stopped is None:
             stopped = self._stopped = self._loop.create_future()
             self._kazoo.end(lambda: self._post(_resolve, stopped))
         return self._stopped
 
     def _on_watch(self, event: Any) -> None:
-        # In kazoo's thread. Kinds without a meaning here tell of states, which are told apart.
+        # Called in kazoo's thread. Kinds without a meaning here are states, which are reported
+        # separately.
         kind = EVENT_KINDS.get(event.type)
         if kind is not None and self._events is not None:
             self._post(self._events.on_event, WatchEvent(kind, event.path))
 
     def _post(self, function: Callable[..., object], *arguments: Any) -> None:
-        """From any thread, in order."""
+        """Called from any thread; keeps the order."""
         self._inbox.append((function, arguments))
         if not self._is_woken:
             self._is_woken = True
@@ -103,7 +104,7 @@ def _resolve(stopped: asyncio.Future[None]) -> None:
 
 
 class _Answer:
-    """What kazoo calls when a request is answered, in its own thread."""
+    """kazoo calls it in its own thread when a request is answered."""
 
     __slots__ = ("_on_answer", "_post", "_request")
 

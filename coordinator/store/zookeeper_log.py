@@ -1,7 +1,7 @@
-"""What the log may show of the requests and answers of kazoo: their kinds and paths, no content.
+"""Limits what kazoo's log shows of requests and answers: kinds and paths, no content.
 
-kazoo writes each request to the log of its connection if that is at DEBUG, and a login is one of
-them. Data of znodes are credentials of users, too.
+At DEBUG kazoo logs each request of its connection, and a login is one of them. Data of znodes
+contain credentials of users, too.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _STARS = "***"
 
 
 class WithoutContent(logging.Filter):
-    """Of a logger that is given to kazoo: hides passwords and the data of znodes."""
+    """A log filter for kazoo: hides passwords and the data of znodes."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Every record passes."""
+        """Let every record pass, without content."""
         if isinstance(record.args, tuple):
             record.args = tuple(map(_shown, record.args))
         return True

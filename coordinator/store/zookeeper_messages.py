@@ -1,8 +1,8 @@
-"""kazoo's messages, read with care: what cannot be read is told, and ends nothing.
+"""kazoo's messages with safe parsing: unreadable bytes are reported without ending the thread.
 
-kazoo's own group is not used: it forgets the bookkeeping of changed znodes, and drops results that
-look false. Groups create by ``create``, as Java's clients do, not by ``create2``: ZooKeeper before
-3.7.2, and 3.8.0 and 3.8.1, answer that as if it were ``create``, by a path without a stat.
+kazoo's own multi request is not used: it drops the stat of changed znodes, and results that are
+false. Groups use ``create``, as Java's clients do, not ``create2``: ZooKeeper before 3.7.2, and
+3.8.0 and 3.8.1, answer ``create2`` like ``create``, with a path without a stat.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from kazoo.protocol import serialization as messages
 
 from ottla.protocol.named_tuples import NamedTuple
 
-# In place of an operation's type: the header's end, or a refusal.
+# In place of an operation's type: the end of the header, or a refusal.
 _NO_TYPE = -1
 _HEADER = struct.Struct("!iBi")
 _INT = struct.Struct("!i")
 
 
 class Unreadable(NamedTuple):
-    """Stands where an answer should: why it could not be read."""
+    """Replaces an answer that could not be read; contains the reason."""
 
     reason: str
 
 
 def _careful(message: Any) -> Any:
-    """The message, whose ``deserialize`` does not raise: kazoo would log a traceback."""
+    """Return the message with a ``deserialize`` that does not raise: kazoo would log a
+    traceback."""
 
     class Careful(message):  # type: ignore[misc]
         __slots__ = ()
@@ -54,8 +55,8 @@ Create, CheckVersion = messages.Create, messages.CheckVersion
 
 
 class MultiRequest:
-    """A group of requests. Answered by one entry each: an error code, or the operation's answer;
-    or by one entry that is ``Unreadable``."""
+    """A group of requests. Its answer has one entry per operation, an error code or a result, or a
+    single ``Unreadable``."""
 
     type = messages.Transaction.type
     __slots__ = ("_requests",)
@@ -71,7 +72,7 @@ class MultiRequest:
         return bytes(out + _HEADER.pack(_NO_TYPE, 1, -1))
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Any]:
-        # A list in any case: kazoo walks through it.
+        # Always a list: kazoo iterates over it.
         try:
             return self._read(buffer, offset)
         except Exception as error:
@@ -95,7 +96,7 @@ class MultiRequest:
 
 
 def _result(kind: int, asked: int, buffer: bytes, offset: int) -> tuple[Any, int]:
-    """One operation's, and where the next one begins."""
+    """Return one operation's result, and where the next one begins."""
     if kind == _NO_TYPE:
         return _INT.unpack_from(buffer, offset)[0], offset + _INT.size
     if kind != asked:

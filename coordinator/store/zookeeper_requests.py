@@ -1,7 +1,7 @@
-"""What a session asks of the ensemble, and the seam between the sessions and the wire.
+"""Requests of a session to the ensemble, and the interface between sessions and the network.
 
-Writes are the operations of ``store.py``; reads stand here. The real link is in
-``zookeeper_link.py``; a scripted one stands in for it where a session is tested by itself.
+Writes are the operations of ``store.py``; reads are defined here. The real link is in
+``zookeeper_link.py``; tests of a session use a scripted one.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ if TYPE_CHECKING:
 
 
 class Get(NamedTuple):
-    """Answered by a Znode."""
+    """Answered with a Znode."""
 
     path: str
     watched: bool = False
 
 
 class Exists(NamedTuple):
-    """Answered by a Stat or None."""
+    """Answered with a Stat or None."""
 
     path: str
     watched: bool = False
 
 
 class Children(NamedTuple):
-    """Answered by a list of names, in no order."""
+    """Answered with a list of names, in no order."""
 
     path: str
     watched: bool = False
 
 
 class Sync(NamedTuple):
-    """Answered by None once the server has caught up with its leader."""
+    """Answered with None once the server has caught up with its leader."""
 
     path: str
 
 
 class MultiOperation(NamedTuple):
-    """All or none; answered by one result for each."""
+    """All or none; answered with one result for each."""
 
     operations: tuple[Operation, ...]
 
 
-# A server closes the connection at requests above jute.maxbuffer, 0xfffff bytes unless it is told
-# otherwise; the session would then be repeated and cut for ever (C-16).
+# A server closes the connection at requests above jute.maxbuffer, 0xfffff bytes by default; the
+# session would then repeat the request without end (C-16).
 REQUEST_BYTES_MAX = 1_000_000
-# What an operation costs beside its path and data, rounded up.
+# The bytes of an operation besides its path and data, rounded up.
 _OPERATION_BYTES = 100
 
 Request = Create | Replace | Delete | Get | Exists | Children | Sync | MultiOperation
 
 
 def size_of(request: Request) -> int:
-    """An upper bound of its bytes on the wire."""
+    """Return an upper bound of the request's bytes on the wire."""
     operations = request.operations if isinstance(request, MultiOperation) else (request,)
     return sum(
         _OPERATION_BYTES + len(one.path.encode()) + len(getattr(one, "data", b""))
@@ -70,49 +70,49 @@ def size_of(request: Request) -> int:
 
 
 class Answered(NamedTuple):
-    """Either a result, or why there is none.
+    """A result, or why there is none.
 
-    ``ConnectionLoss`` says that the connection is of no further use."""
+    ``ConnectionLoss`` means that the connection must be closed."""
 
     result: object
     error: StoreError | None
 
 
 class LinkEvents(Protocol):
-    """What a link tells; always on the event loop, in the order in which it happened."""
+    """Callbacks of a link; always on the event loop, in the order of the events."""
 
     def on_connected(
         self, connection: int, session_id: int, timeout_ms: int, since_ms: float
     ) -> None:
-        """The servers have taken the session up; ``since_ms`` is from before they were asked."""
+        """The servers have accepted the session; ``since_ms`` is from before the request."""
 
     def on_dropped(self) -> None:
-        """The connection is gone; the link looks for another one."""
+        """The connection is lost; the link looks for another one."""
 
     def on_ended(self, reason: str) -> None:
-        """The servers, or the link, have given the session up for good."""
+        """The servers, or the link, have ended the session permanently."""
 
     def on_event(self, event: WatchEvent) -> None:
         """A watched path has changed."""
 
 
 class ConnectionLink(Protocol):
-    """One session's connection, and the next one when it is gone."""
+    """One session's connection, which is replaced when it is lost."""
 
     def start(self, events: LinkEvents) -> None:
-        """Begin to connect, and go on trying until stopped."""
+        """Start to connect, and retry until stopped."""
 
     def submit(self, request: Request, on_answer: Callable[[Answered], None]) -> None:
-        """Ask, in the order of calls. Answered once, later, on the event loop."""
+        """Send a request, in the order of calls. Answered once, later, on the event loop."""
 
     def pulse(self) -> None:
-        """The event loop lives: the session may be kept for another timeout."""
+        """The event loop is running: the session may be kept for another timeout."""
 
     def deliver(self) -> None:
-        """Tell now what has arrived and was not told yet."""
+        """Report now the messages that have arrived."""
 
     def drop(self, connection: int) -> None:
-        """Cut that connection, if it is still the present one; another one is looked for."""
+        """Close that connection, if it is still the present one; the link looks for another one."""
 
     def stop(self) -> asyncio.Future[None]:
-        """End the session if the servers can be told so, and free everything."""
+        """End the session if the servers can be reached, and free everything."""

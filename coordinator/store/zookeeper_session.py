@@ -1,4 +1,4 @@
-"""One session in a ZooKeeper ensemble, as ``store.Session`` wants it."""
+"""One session in a ZooKeeper ensemble: implements ``store.Session``."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperSession:
-    """Below ``root`` (a chroot without a slash at its end, or "") everything is as in a tree of
-    its own."""
+    """All paths are below ``root`` (a chroot without a slash at its end, or "")."""
 
     def __init__(self, channel: Channel, root: str) -> None:
         self._channel = channel
@@ -44,7 +43,7 @@ class ZooKeeperSession:
 
     @property
     def timeout_ms(self) -> int:
-        """As the servers have set it, which may differ from what was asked for."""
+        """The timeout from the servers, which may differ from the requested one."""
         return self._channel.timeout_ms
 
     @property
@@ -53,7 +52,7 @@ class ZooKeeperSession:
 
     @property
     def last_answer_ms(self) -> float:
-        """When the last request that has been answered was made."""
+        """When the last answered request was made."""
         return self._channel.last_answer_ms
 
     def on_state(self, callback: Callable[[SessionState], object]) -> None:
@@ -101,7 +100,7 @@ class ZooKeeperSession:
         return [one.removeprefix(self._root) if isinstance(one, str) else one for one in results]
 
     async def sync(self) -> None:
-        """Wait until the server that answers has caught up with the leader."""
+        """Wait until the connected server has caught up with the leader."""
         await self._channel.call(Sync(self._full("/")))
 
     async def close(self) -> None:

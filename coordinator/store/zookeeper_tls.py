@@ -1,4 +1,4 @@
-"""TLS towards ZooKeeper: what is read from files, once, when the store is opened."""
+"""TLS to ZooKeeper; its files are read once, when the store is opened."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Tls(NamedTuple):
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """What the connections are wrapped in. Raises ValueError: a file cannot be used."""
+    """Return the SSL context of the connections. Raises ValueError if a file cannot be used."""
     path = tls.trusted or "the system's authorities"
     try:
         context = ssl.create_default_context(cafile=tls.trusted)
         context.check_hostname = tls.checks_name
         if tls.own is not None:
             path = tls.own
-            # Without a password ssl would ask for one at the terminal, and wait.
+            # Without this, ssl would ask for a password at the terminal and block.
             context.load_cert_chain(path, password=tls.password or "")
     except OSError as error:
         raise ValueError(f"TLS to ZooKeeper: {path}: {error.strerror or error}") from error

@@ -1,6 +1,6 @@
-"""Requests and answers in kazoo's terms.
+"""Converts requests and answers to and from kazoo's messages.
 
-kazoo's transport and sessions are used, and its messages as ``zookeeper_messages.py`` has them.
+kazoo provides transport and sessions; its messages are those of ``zookeeper_messages.py``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ EVENT_KINDS: dict[str, WatchEventKind] = {
     EventType.CHILD: WatchEventKind.CHILDREN,
 }
 
-# An operation of a group that was not at fault: one before it, one behind it.
+# Errors of a group's other operations: before the failed one, and after it.
 _ROLLED_BACK = (0, -2)
 _ERRORS: dict[int, type[StoreError]] = {
     -101: NoNode,
@@ -76,7 +76,7 @@ _SECRET_PATHS = ("/config/users", "/delegation_token")
 
 
 class ZooKeeperRequests:
-    """Builds requests; knows who may touch what is created."""
+    """Builds requests, with the ACL of created znodes."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class ZooKeeperRequests:
 
     def _in_group(self, operation: Operation) -> Any:
         request = self._operation(operation)
-        # The same but for its answer.
+        # The same request, with another answer.
         return messages.Create(*request) if isinstance(operation, Create) else request
 
     def _operation(self, operation: Operation) -> Any:
@@ -132,13 +132,13 @@ class ZooKeeperRequests:
 
 
 def result_of(asked: Request, answer: Any) -> object:
-    """The answer in the store's terms. Raises GroupFailed, and AnswerUnreadable."""
+    """Return the answer in the store's form. Raises GroupFailed, AnswerUnreadable."""
     try:
         return _result_of(asked, answer)
     except StoreError:
         raise
     except Exception as error:
-        # Whatever it is that came: the event loop must hear of it as of a lost answer.
+        # Whatever the reply contains: the event loop must treat it as a lost answer.
         raise _unreadable(asked, f"{type(error).__name__}: {error}") from error
 
 
@@ -172,12 +172,12 @@ def _unreadable(asked: Request, reason: str) -> AnswerUnreadable:
 
 
 def error_of(asked: Request, error: Exception) -> StoreError:
-    """``ConnectionLoss`` if the connection, or the session, is what failed."""
+    """Return the store's error; ``ConnectionLoss`` if the connection or the session failed."""
     if isinstance(error, _CONNECTION_ERRORS):
         return ConnectionLoss(f"{type(asked).__name__}: {type(error).__name__}")
     code = getattr(error, "code", None)
     if not isinstance(code, int):
-        # Not an answer at all: what follows on this connection cannot be trusted.
+        # This is not an answer at all: the rest of this connection cannot be trusted.
         return _unreadable(asked, f"{type(error).__name__}: {error}")
     path = "" if isinstance(asked, MultiOperation) else asked.path
     return _error(code, path)
