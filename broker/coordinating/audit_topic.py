@@ -85,7 +85,7 @@ class AuditTopic:
             self.left_out_count += 1
             if not self._is_full:
                 logger.warning(
-                    "further entries are left out of %s: too many are waiting", AUDIT_TOPIC
+                    "further entries are omitted from %s: too many are waiting", AUDIT_TOPIC
                 )
             self._is_full = True
             return

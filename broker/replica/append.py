@@ -259,7 +259,7 @@ def _misframed(records: Buffer) -> AppendPlan | None:
         position += size
     if count != 1:
         return _refuse_early(
-            ErrorCode.INVALID_RECORD, f"one record batch of format 2 is wanted, not {count}"
+            ErrorCode.INVALID_RECORD, f"one record batch of format 2 is required, not {count}"
         )
     return None
 

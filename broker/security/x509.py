@@ -105,7 +105,7 @@ class _Reader:
     def enter(self, wanted: int) -> _Reader:
         tag, content = self.take()
         if tag != wanted:
-            raise BadCertificate(f"the certificate cannot be read: tag {tag} where {wanted} is due")
+            raise BadCertificate(f"the certificate cannot be read: tag {tag} instead of {wanted}")
         return _Reader(content)
 
 

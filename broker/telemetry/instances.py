@@ -56,7 +56,7 @@ class ClientInstance:
     def push(self, now_ms: float, subscription_id: int, *, terminating: bool) -> None:
         """The client pushes. Raises KafkaError if it must not yet."""
         if self.is_terminating:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client has said that it ends")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client has announced its termination")
         is_first = self.asked_ms > self.pushed_ms
         is_due = now_ms - self.pushed_ms >= self.demand.interval_ms
         if not (is_first or is_due or terminating):

@@ -173,4 +173,4 @@ class Access:
             if all(map(is_known, await self._states(user))):
                 return
             await asyncio.sleep(ATTEMPT_PAUSE_S)
-        raise ClusterError("the brokers have not heard of the change in time")
+        raise ClusterError("the brokers did not learn of the change in time")

@@ -110,7 +110,7 @@ class FaultSwitches:
         """Let the next client requests of that API, to that broker or any, lose their reply or get
         that error instead. Raises ClusterError."""
         if error is not None and not can_be_refused(key):
-            raise ClusterError(f"the answer to {key.name} has no place for an error")
+            raise ClusterError(f"the response to {key.name} has no field for an error")
         if type(times) is not int or times < 1:
             raise ClusterError("count how many requests to disturb from 1")
         fault = RequestFault(next(self._numbers), key, error)

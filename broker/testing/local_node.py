@@ -190,4 +190,4 @@ class LocalNode(Answers):
 
     def _on_failure(self) -> None:
         if not self._is_ended and not self._faults.is_dead:
-            self._notices.on_gone(self.node_id, "it cannot go on: its log says why")
+            self._notices.on_gone(self.node_id, "it cannot continue: its log says why")

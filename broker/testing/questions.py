@@ -31,7 +31,7 @@ async def wait_for_topic(members: Members, name: str, partitions: int) -> None:
     )
     for node_id, knows in zip(nodes, answers, strict=True):
         if not knows:
-            raise ClusterError(f"broker {node_id} has not heard of {name} and its leaders in time")
+            raise ClusterError(f"broker {node_id} did not learn of {name} and its leaders in time")
 
 
 async def leader_of(members: Members, topic: str, partition: int) -> int:
@@ -51,7 +51,7 @@ async def leader_of(members: Members, topic: str, partition: int) -> int:
             ):
                 return found
         if leaders == {None} and attempt >= UNHEARD_ATTEMPTS:
-            raise ClusterError(f"no broker has heard of {topic}-{partition}")
+            raise ClusterError(f"no broker knows {topic}-{partition}")
         await asyncio.sleep(ATTEMPT_PAUSE_S)
     raise ClusterError(f"the brokers do not agree who leads {topic}-{partition}: {leaders}")
 

@@ -146,7 +146,7 @@ class StreamFeed:
                 self._begun.clear()
                 continue
             except ClientError as error:
-                logger.warning("fetching goes on after: %s", error)
+                logger.warning("fetching continues after: %s", error)
                 await self._clock.sleep(FAILURE_WAIT_MS)
                 continue
             for batch in batches:

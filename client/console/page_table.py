@@ -55,22 +55,22 @@ SELECTION = (
         "only records for which this holds: an expression of ottla consume --filter without =~ "
         "and !~, such as value.user.id == 42 and key startswith 'eu'",
     ),
-    Parameter("committed", "boolean", "whether to leave out records of open transactions"),
+    Parameter("committed", "boolean", "whether to omit records of open transactions"),
 )
 PLACE = (
     Parameter("from", "string", "where to begin: newest (default), oldest, offset or time"),
     Parameter("offset", "integer", "with from=offset: the offset in each partition"),
     Parameter("time", "string", "with from=time: milliseconds since 1970, ISO 8601, or 1h ago"),
-    Parameter("at", "string", "go on from here: what 'newer' was on the page before"),
-    Parameter("before", "string", "go on before here: what 'older' was on the page before"),
+    Parameter("at", "string", "continue here: the value of 'newer' on the previous page"),
+    Parameter("before", "string", "end before here: the value of 'older' on the previous page"),
     Parameter("limit", "integer", "how many records: 50 by default, at most 500"),
 )
 FORMAT = Parameter("format", "string", "auto (default), text, json or hex")
 ALIVE = (
     Parameter("back", "integer", "how many seconds ago; 0 (default) is now"),
     Parameter("search", "string", "words that TOPIC-PARTITION must contain, in any case"),
-    Parameter("order", "string", "worst (default): those with troubles first; or name"),
-    Parameter("troubled", "boolean", "whether to leave out partitions without troubles"),
+    Parameter("order", "string", "worst (default): partitions with problems first; or name"),
+    Parameter("troubled", "boolean", "whether to omit partitions without problems"),
     Parameter("page", "integer", "the number of the page, from 1 (default)"),
     Parameter("rows", "integer", "how many partitions a page has: 12 by default, at most 100"),
 )
@@ -132,7 +132,7 @@ PAGES = (
         "/alive",
         "alive.html",
         read_alive,
-        "All partitions as they are, or were within the last hour, those with troubles first",
+        "All partitions as they are, or were within the last hour, problems first",
         ALIVE,
     ),
     PageSpec("/groups", "groups.html", read_groups, "One page of the groups with lags", LIST),

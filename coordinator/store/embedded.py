@@ -241,7 +241,7 @@ class EmbeddedStore:
 
     def _give_up(self, error: Exception) -> None:
         """A failed flush is final (hazard S-09): end all sessions, leave all outcomes unknown."""
-        logger.error("the metadata store is finished: %r", error)
+        logger.error("the metadata store has failed: %r", error)
         self._failure = error
         due, self._due = self._due, deque()
         sessions, self._sessions = self._sessions, {}

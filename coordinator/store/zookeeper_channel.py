@@ -212,7 +212,7 @@ class Channel:
             self._give_up_connection("the connection is gone")
             return
         if self._in_flight[0] is not call:
-            self._give_up_connection("the servers answer in another order than they were asked in")
+            self._give_up_connection("the servers answered requests out of order")
             return
         self._in_flight.popleft()
         self.last_answer_ms = max(self.last_answer_ms, call.sent_ms)

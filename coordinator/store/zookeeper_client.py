@@ -241,7 +241,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
                 # Not its own shutdown, which would remove TLS while the reader uses it.
                 socket.socket.shutdown(connected, socket.SHUT_RDWR)
             except OSError as error:
-                logger.debug("the connection was gone already: %s", error)
+                logger.debug("the connection was already closed: %s", error)
 
     def _send_ping(self, connect_timeout: float) -> None:
         """Never sends: see the head of this file."""

@@ -143,7 +143,9 @@ class RegistryMember:
         try:
             await self._let_go(registry)
         except StoreError as error:
-            logger.warning("group %s: left without a farewell: %s", self._identity.group, error)
+            logger.warning(
+                "group %s: left without releasing its partitions: %s", self._identity.group, error
+            )
         finally:
             await registry.session.close()
 

@@ -206,7 +206,7 @@ class ClassicGroup:
             self.rebalance.on_sync_timer()
         elif rest.member_id in self.roster.pending:
             del self.roster.pending[rest.member_id]
-            why = "it was given its id and did not come again in time"
+            why = "it got its id and did not send JoinGroup again in time"
             self.generation.note(GroupEventKind.REMOVED, rest.member_id, why)
             self.rebalance.maybe_complete()
         else:

@@ -81,7 +81,7 @@ class Replacing:
             self._store(member, change)
         else:
             # In CompletingRebalance too: the leader may already be assigning to the old id.
-            self._rebalance.go_on(f"{new_id} took the place of {change.old_id}")
+            self._rebalance.go_on(f"{new_id} replaced {change.old_id}")
 
     def _fence(self, member: ClassicGroupMember) -> None:
         fenced = ErrorCode.FENCED_INSTANCE_ID

@@ -25,10 +25,10 @@ DETAIL_CHARACTERS_MAX = 255
 class GroupEventKind(Enum):
     """The value is the beginning of the event's text; ``{member}`` is the member's id."""
 
-    ID_GIVEN = "{member} asked to join and was given its id"
+    ID_GIVEN = "{member} asked to join and got its id"
     JOINED = "{member} joined"
     REJOINED = "{member} came again"
-    REPLACED = "{member} took the place of an earlier process with its instance id"
+    REPLACED = "{member} replaced an earlier process with its instance id"
     TURNED_AWAY = "{member} was turned away"
     LEFT = "{member} left"
     REMOVED = "{member} was removed"

@@ -130,7 +130,7 @@ def _read(payload: bytes) -> list[Any]:
     except ValueError as error:
         raise BadMessage(str(error)) from None
     if not isinstance(message, list) or not message:
-        raise BadMessage("a message that is no array")
+        raise BadMessage("a message that is not an array")
     return message
 
 

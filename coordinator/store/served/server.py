@@ -163,7 +163,7 @@ class StoreServer:
         for connection in list(self._connections):
             connection.stream.read()
         for session_id in self.silence.expired(self.clock.now_ms(), interval_ms):
-            logger.warning("session %#x ends: nothing was heard of it", session_id)
+            logger.warning("session %#x ends: no message arrived within its timeout", session_id)
             self.spawn("session end", self.end_session(session_id))
             self.silence.end(session_id)
         self._look_later()

@@ -134,7 +134,7 @@ def test_what_is_not_there_is_said_in_a_sentence() -> None:
     with Cluster() as cluster:
         with pytest.raises(ClusterError, match="there is no broker 0, only 1"):
             cluster.brokers[0]
-        with pytest.raises(ClusterError, match="no broker has heard of ordres-0"):
+        with pytest.raises(ClusterError, match="no broker knows ordres-0"):
             cluster.leader("ordres")
         assert 0 not in cluster.brokers
 
