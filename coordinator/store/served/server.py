@@ -46,7 +46,7 @@ logger = logging.getLogger("ottla.store")
 
 # Bounds of a session's timeout: shorter or longer ones would hurt the other sessions.
 TIMEOUT_MS_MIN, TIMEOUT_MS_MAX = 500, 600_000
-# Pause between attempts to write to a full disk.
+# Pause before the next attempt on a full disk, or without a free descriptor.
 AGAIN_MS = 1_000.0
 
 
@@ -112,9 +112,16 @@ class StoreServer:
         except BlockingIOError:
             return
         except OSError as error:
-            logger.warning("a broker could not connect to the store: %s", error)
+            # Out of descriptors the listener stays readable: accepting again would spin (N-15).
+            logger.warning("no connection to the store is accepted for a second: %s", error)
+            self._listener.on_readable(None)
+            self.clock.call_at(self.clock.now_ms() + AGAIN_MS, self._accept_again)
             return
         self._connections[_Connection(self, socket)] = None
+
+    def _accept_again(self) -> None:
+        if self._listener is not None:
+            self._listener.on_readable(self._accept)
 
     def forget(self, connection: _Connection) -> None:
         """The connection is gone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -88,6 +89,8 @@ class HandNet:
         self.address = Address("", 0)
         self._waiting: list[HandSocket] = []
         self._reader: Callable[[], object] | None = None
+        self.is_exhausted = False
+        self.accept_count = 0
 
     def listen(self, address: Address, options: SocketOptions) -> HandNet:
         return self
@@ -96,10 +99,20 @@ class HandNet:
         raise NotImplementedError
 
     def accept(self) -> HandSocket:
+        self.accept_count += 1
+        if self.is_exhausted:
+            raise OSError(errno.EMFILE, "too many open files")
         return self._waiting.pop()
 
     def on_readable(self, callback: Callable[[], object] | None) -> None:
         self._reader = callback
+        self.poll()
+
+    def poll(self) -> None:
+        """Call the reader as long as a connection waits and it wants to be called."""
+        for _ in range(10):
+            if self._waiting and self._reader is not None:
+                self._reader()
 
     def close(self) -> None:
         """Nothing to do."""
@@ -109,7 +122,7 @@ class HandNet:
         socket = HandSocket()
         self._waiting.append(socket)
         assert self._reader is not None
-        self._reader()
+        self.poll()
         return socket
 
 
@@ -297,3 +310,16 @@ async def test_a_write_that_may_not_be_durable_is_not_confirmed(stage: Stage) ->
     await socket.give(request(Create("/a")))
 
     assert [told[0] for told in socket.told] == ["opened", "ended"]
+
+
+async def test_without_free_descriptors_the_server_accepts_again_after_a_second(
+    stage: Stage,
+) -> None:
+    """The listener stays readable: accepting at once again would use a whole core."""
+    stage.net.is_exhausted = True
+    socket = stage.net.come()
+    assert stage.net.accept_count == 1
+    stage.net.is_exhausted = False
+    stage.clock.advance(1_100)
+    await socket.give(messages.encode_open(Open(0, 6_000, 1)))
+    assert socket.told[0][0] == "opened"
