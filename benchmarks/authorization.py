@@ -76,7 +76,7 @@ def authorization() -> Mapping[str, float]:
     started = time.perf_counter()
     index = AclIndex.of(rules)
     loaded_ms = 1e3 * (time.perf_counter() - started)
-    authorizer = AclAuthorizer(frozenset(), open_without_rules=False, tell=lambda *_told: None)
+    authorizer = AclAuthorizer(frozenset(), open_without_rules=False, tell=lambda *_told: True)
     authorizer.take(index)
     arguments = (*CALLER[:2], Operation.WRITE, TOPIC, "topic-77")
     first = timeit.repeat(lambda: authorizer.decide(*arguments), number=1_000, repeat=9)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.engine.context import RequestCaller
 
-    Tell = Callable[[RequestCaller, Operation, AclResourceType, str, AclDecision], object]
+    Tell = Callable[[RequestCaller, Operation, AclResourceType, str, AclDecision], bool]
 
 logger = logging.getLogger("ottla.authorization")
 
@@ -24,6 +24,7 @@ NAME_CHARS_MAX = 256
 _SUPER_USER = AclDecision(True, "a super user may do everything")
 _NOT_LOADED = AclDecision(False, "the rules have not been loaded yet")
 _FAILED = AclDecision(False, "the decision has failed")
+_NO_LINE = AclDecision(False, "the change left no line in the audit log")
 # Operations that change the cluster: the audit log contains them also when they are allowed.
 _CHANGES = frozenset(
     {
@@ -103,7 +104,8 @@ class Authorizer:
 class AclAuthorizer(Authorizer):
     """Decides by the rules of an index, and caches decisions until the index is replaced.
 
-    It calls ``tell`` for each refusal and for each allowed change of the cluster."""
+    It calls ``tell`` for each refusal and for each allowed change of the cluster. It refuses an
+    allowed change for which ``tell`` returns False."""
 
     def __init__(
         self, super_users: frozenset[str], *, open_without_rules: bool, tell: Tell
@@ -152,8 +154,8 @@ class AclAuthorizer(Authorizer):
         found = self._decision(key) if decision is None else decision
         assert isinstance(found, AclDecision)
         if not found.is_allowed or operation in _CHANGES:
-            self._tell(caller, operation, resource, name, found)
-        return found.is_allowed
+            return self._told(caller, operation, (resource, name), found)
+        return True
 
     def may_see(
         self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
@@ -170,8 +172,20 @@ class AclAuthorizer(Authorizer):
         if not decision.is_allowed:
             decision = self.decide(*who, create, AclResourceType.TOPIC, name)
         # The audit line names the topic in each case: an operator searches for its name.
-        self._tell(caller, create, AclResourceType.TOPIC, name, decision)
-        return decision.is_allowed
+        return self._told(caller, create, (AclResourceType.TOPIC, name), decision)
+
+    def _told(
+        self,
+        caller: RequestCaller,
+        operation: Operation,
+        named: tuple[AclResourceType, str],
+        decision: AclDecision,
+    ) -> bool:
+        """Tell of the decision. Returns whether the operation may go on."""
+        may_go_on = self._tell(caller, operation, *named, decision)
+        if decision.is_allowed and not may_go_on:
+            self._tell(caller, operation, *named, _NO_LINE)
+        return decision.is_allowed and may_go_on
 
     def may_on_any(
         self, caller: RequestCaller, operation: Operation, resource: AclResourceType

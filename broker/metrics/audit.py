@@ -22,6 +22,11 @@ def audit_families(audit: Audit, topic: AuditTopic | None) -> Iterator[Family]:
         "Refusals without a line of their own, because they repeat others.",
         audit.left_out_count,
     )
+    yield gauge(
+        "ottla_audit_log_failed",
+        "1 if the last line could not be appended to the file of ottla.audit.log.",
+        int(audit.has_failed),
+    )
     if topic is not None:
         yield gauge(
             "ottla_audit_topic_waiting",

@@ -34,9 +34,16 @@ _Kind = tuple[str, ...]
 
 
 class Audit:
-    """The audit log of a broker, owned by the server. ``write`` takes one line; ``write_too``
-    receives the same lines. ``has_logins``: also log successful logins, which are many on a busy
-    broker."""
+    """The audit log of a broker, owned by the server.
+
+    Args:
+        node_id: The broker.
+        clock: For times and windows.
+        write: Takes one line; returns False if it could not store the line.
+        has_logins: Whether to log successful logins, which are many on a busy broker.
+        needs_lines: Whether to refuse a change whose line could not be stored.
+
+    ``write_too`` receives the same lines."""
 
     def __init__(
         self,
@@ -45,12 +52,16 @@ class Audit:
         write: Callable[[str], object],
         *,
         has_logins: bool = True,
+        needs_lines: bool = True,
     ) -> None:
         self.write_too: Callable[[str], object] | None = None
         self._node_id = node_id
         self._clock = clock
         self._write = write
         self._has_logins = has_logins
+        self._needs_lines = needs_lines
+        # Whether the last line was lost.
+        self.has_failed = False
         self._sequence = 0
         self._windows: dict[_Kind, list[float]] = {}
         # Refusals without a line of their own.
@@ -64,15 +75,17 @@ class Audit:
         resource: AclResourceType,
         name: str,
         decision: AclDecision,
-    ) -> None:
-        """Log a refused operation, or an allowed one that changes the cluster."""
+    ) -> bool:
+        """Log a refused operation, or an allowed one that changes the cluster.
+
+        Returns False for a change that must be refused because its line could not be stored."""
         left_out = 0
         if not decision.is_allowed:
             client = ("client", caller.principal, caller.client_host)
             kind = (caller.principal, operation.name, resource.name, name[:TEXT_MAX])
             left_out = self._left_out(client, kind)
             if left_out < 0:
-                return
+                return True
         fields = {
             "event": "change" if decision.is_allowed else "refusal",
             **_of_caller(caller),
@@ -84,6 +97,7 @@ class Audit:
             "rule": None if decision.rule is None else told(decision.rule),
         }
         self._say(fields, left_out)
+        return not (decision.is_allowed and self.has_failed and self._needs_lines)
 
     def authenticated(
         self, peer: RequestCaller, mechanism: str, error: str | None = None, user: str = ""
@@ -163,7 +177,7 @@ class Audit:
             line["left_out_before"] = left_out
         # ASCII only: control characters in a client's texts could forge lines or terminal output.
         text = json.dumps(line, separators=(",", ":"))
-        self._write(text)
+        self.has_failed = self._write(text) is False
         if self.write_too is not None:
             self.write_too(text)
 

@@ -22,8 +22,9 @@ class AuditFile:
         self._file: File | None = None
         self._has_failed = False
 
-    def write(self, line: str) -> None:
-        """Append one line. After a failure lines go to the log of the process instead."""
+    def write(self, line: str) -> bool:
+        """Append one line; return whether the file has it. After a failure lines go to the log of
+        the process instead."""
         try:
             if self._file is None or not self._disk.exists(self._path):
                 # After a log rotation the path is a new file.
@@ -36,7 +37,10 @@ class AuditFile:
             self._has_failed = True
             logger.info("%s", line)
         else:
+            if self._has_failed:
+                logger.warning("the audit log %s can be written again", self._path)
             self._has_failed = False
+        return not self._has_failed
 
 
 def audit_sink(disk: Disk, path: str | None) -> Callable[[str], object]:

@@ -115,6 +115,7 @@ def build_parts(shared: SharedParts) -> BrokerParts:
         clock,
         audit_sink(ports.disk, config.audit_log),
         has_logins=config.audit_log is not None or config.audit_topic,
+        needs_lines=config.audit_log_required,
     )
     settings = Settings(config, node_id, metadata.config)
     lease = Lease()

@@ -65,6 +65,7 @@ class BrokerConfig:
 
     allow_everyone_if_no_acl_found: bool
     audit_log: str | None
+    audit_log_required: bool
     audit_topic: bool
     audit_topic_replication_factor: int
     audit_topic_retention_ms: int

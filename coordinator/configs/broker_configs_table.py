@@ -376,6 +376,8 @@ ottla.allow.insecure.listeners | list | "" | - | read-only | yes
     Listeners on trusted networks: no warning that they are open. KAFKA07 is ottla.listener.07.
 ottla.audit.log | string | null | - | read-only | yes
     File that the lines of the audit log are appended to; without it they go to the log.
+ottla.audit.log.required | bool | true | - | read-only | yes
+    Whether the broker refuses changes while it cannot append to ottla.audit.log.
 ottla.audit.topic | bool | false | - | read-only | yes
     Whether the lines of the audit log also go to the internal topic __audit.
 ottla.audit.topic.replication.factor | short | 3 | >=1 | read-only | yes

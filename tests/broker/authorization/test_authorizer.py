@@ -39,13 +39,15 @@ class Caller:
 class Told:
     """What the audit log would have."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_kept: bool = True) -> None:
         self.lines: list[tuple[str, str, bool]] = []
+        self.is_kept = is_kept
 
     def __call__(
         self, _caller: Any, operation: Operation, _kind: Any, name: str, decision: AclDecision
-    ) -> None:
+    ) -> bool:
         self.lines.append((operation.name, name, decision.is_allowed))
+        return self.is_kept
 
 
 def _allow(name: str, operation: Operation, kind: AclResourceType = TOPIC) -> AclRule:
@@ -126,6 +128,18 @@ def test_refusals_and_changes_are_told_each_time_and_reads_never() -> None:
         authorizer.topic_operations(Caller(), "t")
 
     assert told.lines == [("CREATE", "t", True), ("WRITE", "t", False)] * 2
+
+
+def test_a_change_that_leaves_no_line_is_refused() -> None:
+    """The audit log has both lines if it can be written in between; reads leave no line anyway."""
+    told = Told(is_kept=False)
+    authorizer = _authorizer(_allow("t", READ), _allow("t", CREATE), told=told)
+
+    assert not authorizer.is_allowed(Caller(), CREATE, TOPIC, "t")
+    assert not authorizer.may_create_topic(Caller(), "t")
+    assert not authorizer.is_allowed(Caller("User:root"), CREATE, TOPIC, "t")
+    assert authorizer.is_allowed(Caller(), READ, TOPIC, "t")
+    assert told.lines == [("CREATE", "t", True), ("CREATE", "t", False)] * 3
 
 
 def test_a_decision_that_fails_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:

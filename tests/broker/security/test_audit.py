@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -223,3 +224,24 @@ def test_a_full_disk_is_an_alarm_and_the_lines_go_to_the_log(caplog: Any) -> Non
     said = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert [name for name, _text in said] == ["CRITICAL", "INFO", "INFO"]
     assert [text for _name, text in said[1:]] == ["one", "two"]
+
+
+@pytest.mark.parametrize("needs_lines", [True, False])
+def test_a_change_without_a_line_may_not_go_on(needs_lines: bool) -> None:
+    """A refusal is one in any case, and the next line that is kept ends it."""
+    kept: list[bool] = []
+    audit = Audit(7, StillClock(), lambda _line: kept[-1], needs_lines=needs_lines)
+
+    def may_go_on(decision: AclDecision) -> bool:
+        return audit.decided(_request(), Operation.ALTER, TOPIC, "t", decision)
+
+    allowed = AclDecision(True, "a rule allows it", RULE)
+    kept.append(True)
+    assert may_go_on(allowed)
+    kept.append(False)
+    assert may_go_on(allowed) is not needs_lines
+    assert may_go_on(REFUSED)
+    assert audit.has_failed
+    kept.append(True)
+    assert may_go_on(allowed)
+    assert not audit.has_failed

@@ -47,18 +47,18 @@ def _does_not_wait_for_replicas(before: Any) -> Any:
 
 
 def _writes_twice(before: Any) -> Any:
-    def decided(self: Audit, *what: Any) -> None:
-        before(self, *what)
+    def decided(self: Audit, *what: Any) -> bool:
+        may_go_on: bool = before(self, *what)
         if what[3].endswith("7"):
             before(self, *what)
+        return may_go_on
 
     return decided
 
 
 def _leaves_out(before: Any) -> Any:
-    def write(self: AuditFile, line: str) -> None:
-        if '"sequence":9,' not in line:
-            before(self, line)
+    def write(self: AuditFile, line: str) -> bool:
+        return '"sequence":9,' in line or bool(before(self, line))
 
     return write
 

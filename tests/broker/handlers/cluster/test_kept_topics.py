@@ -121,7 +121,7 @@ def test_kept_answers_equal_answers_made_anew(seed: int) -> None:
     draw = random.Random(seed)
     metadata = MetadataCache(HandClock())
     acls = AclAuthorizer(
-        frozenset({"User:root"}), open_without_rules=False, tell=lambda *_told: None
+        frozenset({"User:root"}), open_without_rules=False, tell=lambda *_told: True
     )
     acls.take(_rules(draw))
     choices = [_services(metadata, acls), _services(metadata, Authorizer())]
@@ -181,7 +181,7 @@ def test_a_topic_is_encoded_once_until_it_changes(monkeypatch: pytest.MonkeyPatc
 def test_what_is_kept_is_bounded() -> None:
     """Each principal of a cluster has a view of its own, and a cluster may have thousands."""
     metadata = MetadataCache(HandClock())
-    acls = AclAuthorizer(frozenset(), open_without_rules=True, tell=lambda *_told: None)
+    acls = AclAuthorizer(frozenset(), open_without_rules=True, tell=lambda *_told: True)
     acls.take(AclIndex())
     services = _services(metadata, acls)
     kept = kept_topics(metadata)
