@@ -7,7 +7,9 @@ unusable ones are reported once, and the previous ones stay in use.
 from __future__ import annotations
 
 import logging
+import os
 import ssl
+import stat
 from typing import TYPE_CHECKING
 
 from ottla.broker.security.principals import ANONYMOUS, BadRules, PrincipalRules
@@ -34,6 +36,10 @@ DAY_MS = 24 * 3_600_000
 # The broker warns this many days before a certificate expires.
 WARN_DAYS = (30, 7, 1)
 RULES = "ssl.principal.mapping.rules"
+KEYS_MAY_BE_READ = "ottla.allow.readable.keys"
+_BESIDES_OWNER = stat.S_IRWXG | stat.S_IRWXO
+# What a group may not do with a file that root has given to it, and others in any case.
+_NOT_GIVEN = stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO
 
 
 def listener_texts(sources: ConfigSources, listener: str) -> dict[str, str | None]:
@@ -46,6 +52,44 @@ def listener_texts(sources: ConfigSources, listener: str) -> dict[str, str | Non
     return found
 
 
+def readers(path: str) -> str:
+    """Which users of this machine may use the file besides its owner, in words; "" for none, and
+    for a file that cannot be looked at."""
+    if os.name != "posix":
+        return ""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    return readers_of(found, frozenset({os.getegid(), *os.getgroups()}))
+
+
+def readers_of(found: os.stat_result, own_groups: frozenset[int]) -> str:
+    """The same for what is known of the file, and the groups of this process. A file of root that
+    one of them may only read has no others: services and containers get secrets this way."""
+    mode = stat.S_IMODE(found.st_mode)
+    is_given = found.st_uid == 0 and not mode & _NOT_GIVEN and found.st_gid in own_groups
+    if is_given or not mode & _BESIDES_OWNER:
+        return ""
+    return f"{'all users' if mode & stat.S_IRWXO else 'its group'} (mode {mode:04o})"
+
+
+def check_key_file(path: str | None, *, may_be_read: bool) -> None:
+    """Refuse a private key that other users of this machine can read, or only warn of it.
+
+    Raises BadTls."""
+    others = readers(path) if path else ""
+    if not others:
+        return
+    sentence = (
+        f"{path} contains a private key, and {others} can use it: run chmod 600 {path}, or give "
+        "it to root and to a group of the broker with the mode 0440"
+    )
+    if not may_be_read:
+        raise BadTls(f"{sentence}, or set {KEYS_MAY_BE_READ}=true")
+    logger.warning("%s", sentence)
+
+
 class ListenerTls:
     """TLS of one listener. ``load`` comes first."""
 
@@ -56,11 +100,13 @@ class ListenerTls:
         clock: Clock,
         *,
         connects: bool,
+        keys_may_be_read: bool = False,
     ) -> None:
         self.listener = listener
         self._texts = texts
         self._clock = clock
         self._connects = connects
+        self._keys_may_be_read = keys_may_be_read
         self._rules = PrincipalRules()
         self._server: ssl.SSLContext | None = None
         self._client: ssl.SSLContext | None = None
@@ -121,11 +167,14 @@ class ListenerTls:
         settings = tls_settings(texts)
         rules = texts.get(RULES) or ""
         contents = tuple(_content(path) for path in settings.paths)
-        seen = (settings, rules, contents)
+        by_path = dict(zip(settings.paths, contents, strict=True))
+        keys = [path for path in settings.own.paths if _has_key(by_path[path])]
+        seen = (settings, rules, contents, [readers(path) for path in keys])
         if seen == self._seen:
             return False
         self._seen = seen
-        by_path = dict(zip(settings.paths, contents, strict=True))
+        for path in keys:
+            check_key_file(path, may_be_read=self._keys_may_be_read)
         self._take(settings, PrincipalRules(rules), material_of(settings, _reader(by_path)))
         return True
 
@@ -158,6 +207,13 @@ def _content(path: str) -> bytes | str:
         return read_file(path)
     except OSError as error:
         return (error.strerror or str(error)).lower()
+
+
+def _has_key(content: bytes | str) -> bool:
+    """Whether it is a PEM file with a private key, or no PEM file, as a PKCS12 store is."""
+    return isinstance(content, bytes) and (
+        b"PRIVATE KEY-----" in content or b"-----BEGIN " not in content
+    )
 
 
 def _reader(contents: Mapping[str, bytes | str]) -> Callable[[str], bytes]:
@@ -196,6 +252,7 @@ class BrokerTls:
                     lambda name=endpoint.listener: listener_texts(sources(), name),  # type: ignore[misc]
                     clock,
                     connects=endpoint.listener == inner,
+                    keys_may_be_read=config.allow_readable_keys,
                 )
         among = self._listeners.get(inner)
         self.security = PLAINTEXT if among is None else ConnectionSecurity(tls=_Among(among))

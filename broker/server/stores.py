@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.log.storage.names import META_PROPERTIES, METADATA_STORE
+from ottla.broker.security.listener_tls import check_key_file
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.coordinator.store.store import ConnectionLoss
 from ottla.coordinator.store.zookeeper_tls import Tls
+from ottla.wire.tls.settings import BadTls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +81,12 @@ async def _open_zookeeper(ports: Ports, config: BrokerConfig, servers: str) -> Z
     store_class, options_class = _load_zookeeper()
     tls = None
     if config.zookeeper_ssl_client_enable:
+        try:
+            check_key_file(
+                config.zookeeper_ssl_keystore_location, may_be_read=config.allow_readable_keys
+            )
+        except BadTls as error:
+            raise CannotStart(str(error)) from error
         tls = Tls(
             config.zookeeper_ssl_truststore_location,
             config.zookeeper_ssl_keystore_location,

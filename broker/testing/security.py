@@ -5,6 +5,7 @@ They are files, because every client reads them from there; they are deleted wit
 
 from __future__ import annotations
 
+import os
 import secrets
 from typing import TYPE_CHECKING
 
@@ -194,12 +195,17 @@ class ClusterSecurity:
         return f"{self.directory}/{name}"
 
     def _write(self, name: str, content: str) -> None:
-        with open(self._path(name), "w", encoding="ascii") as file:
+        with open(self._path(name), "w", encoding="ascii", opener=_open_for_owner) as file:
             file.write(content)
 
     def remove(self) -> None:
         """Delete the files."""
         remove_directory(self.directory)
+
+
+def _open_for_owner(path: str, flags: int) -> int:
+    """A broker refuses a key that other users of the machine can read."""
+    return os.open(path, flags, 0o600)
 
 
 def check_users(kind: str | None, users: Mapping[str, str], *, has_rules: bool) -> None:

@@ -104,6 +104,7 @@ class BrokerConfig:
     group_min_session_timeout_ms: int
     inter_broker_listeners: tuple[str, ...]
     allow_insecure_listeners: tuple[str, ...]
+    allow_readable_keys: bool
     inter_broker_protocol_version: str
     leader_imbalance_check_interval_seconds: int
     leader_imbalance_per_broker_percentage: int

@@ -374,6 +374,8 @@ offsets.topic.segment.bytes | int | 104857600 | >=1 | read-only | yes
     Segment size of the offsets topic.
 ottla.allow.insecure.listeners | list | "" | - | read-only | yes
     Listeners on trusted networks: no warning that they are open. KAFKA07 is ottla.listener.07.
+ottla.allow.readable.keys | bool | false | - | read-only | yes
+    Whether files of private keys may be readable by other users of the machine.
 ottla.audit.log | string | null | - | read-only | yes
     File that the lines of the audit log are appended to; without it they go to the log.
 ottla.audit.log.required | bool | true | - | read-only | yes

@@ -60,6 +60,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *("-CAcreateserial", "-extfile", "names", "-out", f"{name}.crt"),
         )
         both = (folder / f"{name}.key").read_text() + (folder / f"{name}.crt").read_text()
+        (folder / f"{name}.pem").touch(mode=0o600)
         (folder / f"{name}.pem").write_text(both)
     return folder
 

@@ -237,6 +237,7 @@ async def test_certificates_are_reloaded_and_bad_ones_leave_the_old_ones(
     """Renewing a certificate every few weeks must not cost a restart, nor a bad copy an outage."""
     caplog.set_level(logging.INFO)
     path = tmp_path / "broker.pem"
+    path.touch(mode=0o600)
     path.write_text(certificates.issued("expired").both)
     async with running_broker(listener(ssl_keystore_location=str(path))) as running:
         with pytest.raises(AuthenticationFailed, match="has expired"):
