@@ -65,6 +65,7 @@ class MachineSettings:
             if place == 1:
                 for warning in parsed.warnings:
                     logger.warning("%s", warning)
+                secure.warn_of_surroundings(arguments)
                 if parsed.config.sasl:
                     secure.close_files(settings)
         if self.settings and _lasting(settings) != _lasting(self.settings):

@@ -20,14 +20,17 @@ from ottla.broker.cli.secure_files import (
 )
 from ottla.broker.log.storage.names import METADATA_STORE, SECURE_FILES
 from ottla.broker.security.certificates import CryptographyMissing
+from ottla.broker.security.listener_tls import readers
 from ottla.broker.server.first_users import FirstUser
 from ottla.broker.system.file_limits import forbid_core_dumps
-from ottla.coordinator.configs.broker_configs import ConfigError
+from ottla.coordinator.configs.broker_configs import ConfigError, parse_properties
+from ottla.coordinator.configs.broker_configs_table import BROKER_CONFIGS
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 from ottla.protocol.secret import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import argparse
+    from collections.abc import Iterable, Mapping
 
     from ottla.protocol.ports import Address
 
@@ -36,6 +39,8 @@ logger = logging.getLogger("ottla.security")
 PROTOCOL = "SASL_SSL"
 _OTHERS = 0o007
 _EVERYWHERE = ("0.0.0.0", "::", "")
+# Listeners may have settings of their own, which end in these names.
+_PASSWORDS = tuple(name for name, one in BROKER_CONFIGS.items() if one.is_sensitive)
 
 
 def make_secure(settings: Mapping[str, str]) -> tuple[dict[str, str], SecureFiles]:
@@ -83,6 +88,32 @@ def close_files(settings: Mapping[str, str]) -> None:
         close_to_others(directory_of(settings).with_name(METADATA_STORE))
     except OSError as error:
         raise ConfigError(f"{error.filename}: {error.strerror}") from None
+
+
+def warn_of_surroundings(arguments: argparse.Namespace) -> None:
+    """Warn of a broker that runs as root, and of passwords that other users of this machine can
+    read: in the file of ``--config``, or in the list of processes."""
+    if os.name == "posix" and os.geteuid() == 0:
+        logger.warning(
+            "the broker runs as root: whatever takes it over has the whole machine. Start it as a "
+            "user of its own that owns the data directories"
+        )
+    config = arguments.config
+    others = readers(config) if config is not None else ""
+    if others and _passwords(parse_properties(Path(config).read_text("utf-8"))):
+        logger.warning(
+            "%s contains passwords, and %s can read it: run chmod 600 %s", config, others, config
+        )
+    shown = _passwords(item.partition("=")[0].strip() for item in arguments.settings)
+    if shown:
+        logger.warning(
+            "other users see %s in the list of processes: set passwords in a file for --config",
+            ", ".join(shown),
+        )
+
+
+def _passwords(names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if name.endswith(_PASSWORDS))
 
 
 def _close_existing(settings: Mapping[str, str]) -> None:

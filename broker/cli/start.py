@@ -58,6 +58,7 @@ def make_server(arguments: argparse.Namespace, ports: Ports) -> Server:
     parsed = parse_broker_config(settings)
     for warning in parsed.warnings:
         logger.warning("%s", warning)
+    secure.warn_of_surroundings(arguments)
     if parsed.config.sasl and not arguments.memory:
         secure.close_files(settings)
     server: Broker | BrokersInProcess = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -284,3 +285,41 @@ def test_a_secure_broker_in_memory_leaves_no_file(tmp_path: Path) -> None:
 
     assert (listed.returncode, listed.stderr) == (0, "")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "is_told"),
+    [
+        (0o644, "sasl.jaas.config=x", True),
+        (0o644, "listener.name.a.ssl.key.password=x", True),
+        (0o600, "sasl.jaas.config=x", False),
+        (0o644, "num.partitions=3", False),
+    ],
+)
+def test_a_settings_file_with_passwords_is_the_owners(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, text: str, is_told: bool
+) -> None:
+    """A warning, not a refusal: stock installations of Kafka have such files."""
+    file = tmp_path / "server.properties"
+    file.write_text(f"{text}\n")
+    file.chmod(mode)
+    secure.warn_of_surroundings(argparse.Namespace(config=str(file), settings=[]))
+
+    assert (f"run chmod 600 {file}" in caplog.text) is is_told
+
+
+def test_root_and_passwords_on_the_command_line_are_warned_of(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of processes shows the command line to all users; the values are not logged."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    options = ["num.partitions=3", "ssl.keystore.password=hidden"]
+    secure.warn_of_surroundings(argparse.Namespace(config=None, settings=options))
+    (warning,) = [one.getMessage() for one in caplog.records]
+    assert "ssl.keystore.password in the list of processes" in warning
+    assert "hidden" not in warning
+    caplog.clear()
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    secure.warn_of_surroundings(argparse.Namespace(config=None, settings=[]))
+    assert "the broker runs as root" in caplog.text
