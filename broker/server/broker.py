@@ -25,6 +25,7 @@ from ottla.broker.server.listening import (
     connection_limits,
     listener_specs,
     network_settings,
+    tell_listeners,
     why_not_bound,
 )
 from ottla.broker.server.parts import build_parts, listener_07
@@ -202,6 +203,7 @@ class Broker:
             self.addresses = network.bind(specs)
         except OSError as error:
             raise CannotStart(why_not_bound(specs, error)) from error
+        tell_listeners(self.config, self.addresses, self.parts.audit)
 
     def _open_listener_07(self, requests: RequestParts) -> None:
         wanted = self.config.listener_07

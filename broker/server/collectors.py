@@ -20,6 +20,7 @@ from ottla.broker.metrics.quotas import quota_families
 from ottla.broker.metrics.replicas import directory_families, replica_families
 from ottla.broker.metrics.replication import fetcher_families, isr_families
 from ottla.broker.metrics.transactions import transaction_families
+from ottla.broker.server.listening import open_listeners
 from ottla.broker.server.parts import telemetry_families
 from ottla.broker.server.run_state import obstacle
 
@@ -118,6 +119,11 @@ class BrokerCollectors:
         yield from audit_families(self._parts.audit, self._parts.audit_topic)
 
     def _network(self) -> Iterator[Family]:
+        yield gauge(
+            "ottla_insecure_listeners",
+            "Listeners that other machines reach without encryption.",
+            len(open_listeners(self._shared.config)),
+        )
         requests = self._state.requests
         if requests is not None:
             yield from network_families(requests.network.diagnostics())

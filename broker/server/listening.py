@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
@@ -10,6 +11,7 @@ from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
 from ottla.broker.quotas.connections import BROKERS_MAX, UNLIMITED, ConnectionLimits
 from ottla.coordinator.configs.broker_configs import connection_overrides
 from ottla.coordinator.configs.definitions import BadValue
+from ottla.coordinator.configs.listeners import is_open
 from ottla.coordinator.store.paths import EndpointPayload
 from ottla.protocol.frames import KafkaFraming
 from ottla.protocol.ports import Address, SocketOptions
@@ -17,10 +19,13 @@ from ottla.protocol.ports import Address, SocketOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ottla.broker.security.audit import Audit
     from ottla.broker.security.listener_tls import BrokerTls
     from ottla.broker.security.logins import Logins
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.configs.configs import ConfigSources
+
+logger = logging.getLogger("ottla.broker")
 
 _UNLIMITED = 2**62
 _RATE = "max.connection.creation.rate"
@@ -40,6 +45,28 @@ def network_settings(config: BrokerConfig) -> NetworkSettings:
             config.connections_max_idle_ms if config.connections_max_idle_ms >= 0 else _UNLIMITED
         ),
     )
+
+
+def open_listeners(config: BrokerConfig) -> list[str]:
+    """The listeners that other machines reach without encryption, trusted networks included."""
+    return [endpoint.listener for endpoint in config.listeners if is_open(endpoint)]
+
+
+def tell_listeners(config: BrokerConfig, addresses: Mapping[str, Address], audit: Audit) -> None:
+    """Say how each listener is protected; the audit log has the open ones."""
+    exposed = open_listeners(config)
+    for endpoint in config.listeners:
+        name, sasl = endpoint.listener, config.sasl.get(endpoint.listener)
+        logger.info(
+            "the listener %s at %s speaks %s%s%s",
+            name,
+            addresses[name],
+            endpoint.security_protocol,
+            f" ({', '.join(sasl.mechanisms)})" if sasl is not None else "",
+            " and is open to other machines" if name in exposed else "",
+        )
+    if exposed:
+        audit.said("start", insecure_listeners=",".join(exposed))
 
 
 def connection_limits(config: BrokerConfig, sources: ConfigSources) -> ConnectionLimits:

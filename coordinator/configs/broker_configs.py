@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ottla.coordinator.configs.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.configs.configs import ConfigSources, setting_name
 from ottla.coordinator.configs.definitions import BadValue, unknown
-from ottla.coordinator.configs.listeners import Listeners, ListenerTexts, parse_listeners
+from ottla.coordinator.configs.listeners import (
+    Listeners,
+    ListenerTexts,
+    is_local,
+    parse_listeners,
+)
 from ottla.coordinator.configs.properties import (
     ConfigError,
     parse_properties,
@@ -432,7 +437,21 @@ def _build(sources: ConfigSources) -> tuple[BrokerConfig, tuple[str, ...]]:
         unset = text is None or (not text.strip() and definition.default is None)
         values[field_name] = None if unset else definition.parse(text or "")
     _check_names(values["inter_broker_listeners"], listeners)
-    return BrokerConfig(**values), tuple(warnings)
+    config = BrokerConfig(**values)
+    if config.sasl and _is_store_open(config):
+        warnings.append(
+            "clients of ZooKeeper other than the brokers may change users and access rules: set "
+            "ottla.zookeeper.digest and zookeeper.set.acl=true"
+        )
+    return config, tuple(warnings)
+
+
+def _is_store_open(config: BrokerConfig) -> bool:
+    """Whether it is on other machines, and its znodes are not those of one user."""
+    hosts = (config.zookeeper_connect or "").partition("/")[0]
+    names = [host.strip().rpartition(":")[0] or host.strip() for host in hosts.split(",")]
+    is_owned = config.zookeeper_digest and config.zookeeper_set_acl
+    return not is_owned and not all(is_local(name.strip("[]")) for name in names)
 
 
 def _check_names(names: tuple[str, ...], listeners: Listeners) -> None:

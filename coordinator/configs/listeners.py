@@ -69,8 +69,7 @@ def parse_listeners(texts: ListenerTexts) -> Listeners:
     warnings += [
         _about_open(endpoint)
         for endpoint in bound
-        if not (_is_local(endpoint.host) or endpoint.listener in known)
-        and endpoint.security_protocol in _ABOUT_OPEN
+        if is_open(endpoint) and endpoint.listener not in known
     ]
     return Listeners(bound, advertised, _inter_broker_name(texts, bound), tuple(warnings))
 
@@ -131,7 +130,13 @@ def _check_ports(endpoints: tuple[Endpoint, ...]) -> None:
             raise BadValue(f"two listeners want the address {host}:{port}")
 
 
-def _is_local(host: str) -> bool:
+def is_open(endpoint: Endpoint) -> bool:
+    """Whether other machines reach the listener without encryption."""
+    return endpoint.security_protocol in _ABOUT_OPEN and not is_local(endpoint.host)
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine has the address."""
     return host in ("localhost", "::1", "") or host.startswith("127.")
 
 
@@ -140,7 +145,7 @@ def _bind(endpoint: Endpoint, advertised: Mapping[str, Endpoint], warnings: list
     if endpoint.host:
         return endpoint
     told = advertised.get(endpoint.listener)
-    if told is not None and not _is_local(told.host):
+    if told is not None and not is_local(told.host):
         return endpoint._replace(host=_EVERYWHERE[0])
     warnings.append(
         f"the listener {endpoint.listener} names no host and is bound to {THIS_MACHINE}; "

@@ -55,6 +55,17 @@ def test_no_listener_is_open(broker: Service) -> None:
     assert "KAFKA_OTTLA_ALLOW_INSECURE_LISTENERS" not in broker.environment
 
 
+def test_zookeeper_is_closed_to_other_machines() -> None:
+    """No port is published, and its web server is off; the release has no known hole (3.9.2)."""
+    zookeeper = FILE.services["zookeeper"]
+    version = re.fullmatch(r"zookeeper:(\d+)\.(\d+)\.(\d+)", str(zookeeper.written["image"]))
+
+    assert version is not None
+    assert tuple(map(int, version.groups())) >= (3, 9, 2)
+    assert "ports" not in zookeeper.written
+    assert zookeeper.environment["ZOO_ADMINSERVER_ENABLED"] == "false"
+
+
 @BROKERS
 def test_brokers_start_with_their_own_secrets_and_see_no_others(broker: Service) -> None:
     """The key of the authority and the passwords of all stay with the job."""

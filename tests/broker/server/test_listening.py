@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import logging
 import select
 import socket
 from contextlib import asynccontextmanager
@@ -33,6 +35,7 @@ from ottla.wire.real import RealNet, RealRandom
 from tests.broker.support.requests import batch, create, produce
 from tests.support.in_process import running_broker
 from tests.support.raw_client import RawClient
+from tests.support.sasl_broker import sasl_settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -62,6 +65,30 @@ async def test_metadata_tells_the_addresses_of_the_listener_in_use() -> None:
             "INSIDE": ("127.0.0.1", running.broker.addresses["INSIDE"].port),
             "OUTSIDE": ("broker.example", 19092),
         }
+
+
+async def test_it_is_told_how_each_listener_is_protected(caplog: pytest.LogCaptureFixture) -> None:
+    """In the log, in the audit log and as a figure for alarms; also of a trusted network."""
+    caplog.set_level(logging.INFO)
+    disk = MemoryDisk()
+    settings = sasl_settings("PLAIN", "SCRAM-SHA-256", ottla_audit_log="/audit.log")
+    settings["listeners"] = "SASL_PLAINTEXT://0.0.0.0:0,BROKERS://127.0.0.1:0"
+    settings["advertised.listeners"] = "SASL_PLAINTEXT://broker.example:9092"
+    settings["ottla.allow.insecure.listeners"] = "SASL_PLAINTEXT"
+    async with running_broker(settings, disk=disk) as running:
+        ports = {name: address.port for name, address in running.broker.addresses.items()}
+        page = running.broker.pages.page("/metrics")
+        assert page is not None
+        assert "ottla_insecure_listeners 1\n" in "".join(page.lines)
+    told = [one.getMessage() for one in caplog.records if "the listener" in one.getMessage()]
+    assert told == [
+        f"the listener SASL_PLAINTEXT at 0.0.0.0:{ports['SASL_PLAINTEXT']} speaks SASL_PLAINTEXT "
+        "(PLAIN, SCRAM-SHA-256) and is open to other machines",
+        f"the listener BROKERS at 127.0.0.1:{ports['BROKERS']} speaks PLAINTEXT",
+    ]
+    file = disk.open("/audit.log")
+    (line,) = [json.loads(text) for text in file.pread(file.size_bytes, 0).splitlines()]
+    assert (line["event"], line["insecure_listeners"]) == ("start", "SASL_PLAINTEXT")
 
 
 @pytest.mark.parametrize(

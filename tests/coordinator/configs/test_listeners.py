@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.coordinator.configs.definitions import BadValue
 from ottla.coordinator.configs.listeners import ListenerTexts, parse_listeners
 from ottla.coordinator.metadata.image import Endpoint
@@ -115,6 +116,36 @@ def test_an_open_listener_on_a_network_is_warned_of(
     found = parse_listeners(_texts(listeners)._replace(insecure_names=names))
 
     assert any("in clear text" in text for text in found.warnings) is warned
+
+
+@pytest.mark.parametrize(
+    ("connect", "more", "warned"),
+    [
+        ("zoo-1:2181,zoo-2:2181/ottla", {}, True),
+        ("127.0.0.1:2181,zoo-2:2181", {}, True),
+        ("zoo-1", {"ottla.zookeeper.digest": "u:p"}, True),
+        ("zoo-1", {"ottla.zookeeper.digest": "u:p", "zookeeper.set.acl": "true"}, False),
+        ("127.0.0.1:2181/ottla", {}, False),
+        ("[::1]:2181", {}, False),
+        ("", {}, False),
+    ],
+)
+def test_a_broker_with_logins_warns_of_a_store_that_others_may_change(
+    connect: str, more: dict[str, str], warned: bool
+) -> None:
+    """The users and the rules are there. Without logins there is little to protect."""
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="a-secret";'
+    closed = {
+        "listeners": "SASL_SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.jaas.config": login,
+    }
+    settings = {"zookeeper.connect": connect, **more}
+    without = parse_broker_config({"listeners": "PLAINTEXT://127.0.0.1:0", **settings})
+    found = parse_broker_config({**closed, **settings})
+
+    assert any("ZooKeeper other than" in text for text in found.warnings) is warned
+    assert without.warnings == ()
 
 
 @pytest.mark.parametrize(
