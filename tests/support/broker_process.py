@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from tests.support import evidence
+from tests.support.hostile.secret_scan import check_process
 from tests.support.ports import free_row
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class BrokerProcess:
         process = self._process
         assert process is not None
         try:
-            return process.wait(timeout_s)
+            status = process.wait(timeout_s)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -132,6 +133,8 @@ class BrokerProcess:
             if process.stdout is not None:
                 process.stdout.close()
             self._process = None
+        check_process(self.command(), self._stderr_path, self.data_dir)
+        return status
 
     @property
     def is_running(self) -> bool:

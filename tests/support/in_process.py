@@ -12,6 +12,7 @@ from ottla.coordinator.configs.broker_configs import parse_broker_config
 from ottla.protocol.ports import Clock, Disk, Net, Ports
 from ottla.wire.clock import RealClock
 from ottla.wire.real import RealNet, RealRandom
+from tests.support.hostile.secret_scan import watched
 from tests.support.raw_client import RawClient
 
 if TYPE_CHECKING:
@@ -50,10 +51,12 @@ async def running_broker(
         offload=RealOffload(),
         process=RealProcess(),
     )
-    broker = Broker(ports, parse_broker_config(wanted).config)
+    config = parse_broker_config(wanted).config
+    broker = Broker(ports, config)
     broker.first_users = first_users
-    await broker.start()
-    try:
-        yield RunningBroker(broker)
-    finally:
-        await broker.stop()
+    with watched(config):
+        await broker.start()
+        try:
+            yield RunningBroker(broker)
+        finally:
+            await broker.stop()

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.cli.bundle import HIDDEN, redacted, write_bundle
 from ottla.protocol.properties import format_properties
-from tests.broker.security.test_secrets_stay_secret import MARK, hits
+from tests.broker.security.test_secrets_stay_secret import MARK
 from tests.support.broker_process import BrokerProcess
+from tests.support.hostile.secret_scan import hits
 from tests.support.ports import free_row
 from tests.support.sasl_broker import jaas
 

@@ -39,13 +39,14 @@ from tests.broker.security.test_login import log_in
 from tests.broker.security.test_tls_fetches import TlsClient
 from tests.support import certificates
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.hostile.secret_scan import check_process, hits, secrets_of
 from tests.support.hostile.secure_process import HOST, SecureProcess
 from tests.support.pages import read_page
 from tests.support.ports import free_row
-from tests.support.sasl_broker import jaas
+from tests.support.sasl_broker import jaas, running_broker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 MARK = "m4rk-of-a-s3cret-"
 ADMIN, KEYS, BROKERS, STORE, ENCODER = (
@@ -57,29 +58,6 @@ TOKEN = unsigned(sub=f"{MARK}subject")
 LOGGERS = 8
 
 
-def forms(secret: str) -> Iterator[bytes]:
-    """A secret as it is, in hexadecimal digits, and in base64 wherever it begins there."""
-    plain = secret.encode()
-    yield plain
-    yield plain.hex().encode()
-    for before in range(3):
-        encoded = base64.b64encode(bytes(before) + plain)
-        # The first and last characters depend on what stands beside it.
-        yield encoded[4 if before else 0 : -4]
-
-
-def hits(secrets: Iterable[str], places: Mapping[str, bytes | str]) -> list[str]:
-    """Where a secret stands, which, and what is before it."""
-    found = []
-    for where, content in places.items():
-        data = content.encode() if isinstance(content, str) else content
-        for secret in secrets:
-            at = max(data.find(form) for form in forms(secret))
-            if at >= 0:
-                found.append(f"{secret} in {where} behind {data[max(0, at - 200) : at]!r}")
-    return found
-
-
 def test_the_scanner_finds_a_planted_secret() -> None:
     """Else it would find nothing for ever."""
     encoded = base64.b64encode(b"\0alice\0" + ADMIN.encode()).decode()
@@ -87,6 +65,38 @@ def test_the_scanner_finds_a_planted_secret() -> None:
 
     found = [" ".join(one.split()[:3]) for one in hits([ADMIN, KEYS], places)]
     assert found == [f"{ADMIN} in log", f"{ADMIN} in token", f"{KEYS} in hex"]
+
+
+def test_the_scanner_knows_the_secrets_of_settings(tmp_path: Path) -> None:
+    """Passwords of users and stores; no names and paths."""
+    found = secrets_of(_settings(tmp_path))
+    assert found == sorted([ADMIN, KEYS, BROKERS, STORE, ENCODER])
+
+
+def test_each_broker_of_the_tests_is_scanned_when_it_stops(tmp_path: Path) -> None:
+    """Its log, its audit log and its data; what it has for its clients is left out."""
+    data, log, audit = (tmp_path / name for name in ("data", "log", "audit"))
+    command = ["-o", f"ssl.key.password={KEYS}", "-o", f"ottla.audit.log={audit}"]
+    for name in ("secure", "t-0"):
+        (data / name).mkdir(parents=True)
+    (data / "secure" / "passwords.properties").write_text(KEYS)
+    log.write_text("a line\n")
+    check_process(command, log, data)
+    for place in (log, audit, data / "t-0" / "partition.metadata"):
+        place.write_text(f"a line with {KEYS}\n")
+        with pytest.raises(AssertionError, match=f"{KEYS} in {place}"):
+            check_process(command, log, data)
+        place.unlink()
+
+
+async def test_the_log_of_a_broker_in_this_process_is_scanned() -> None:
+    """Also what a level of this test's own lets through, and tracebacks."""
+    settings = {"ssl.key.password": KEYS}
+    with pytest.raises(AssertionError, match="in the log"):
+        async with running_broker(settings):
+            logging.getLogger("ottla.planted").error("a line with %s", KEYS)
+    async with running_broker(settings):
+        logging.getLogger("ottla.planted").error("a line")
 
 
 class FromFile(SecureProcess):
