@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import io
 import json
 import urllib.error
 import urllib.request
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from ottla.client.cli.records.avro_schemas import AvroSchema
 from ottla.client.cli.records.protobuf_schemas import FIRST, ProtobufSchema
 from ottla.client.cli.run import CommandError, UsageError
 from ottla.protocol.named_tuples import NamedTuple
@@ -41,8 +40,8 @@ REFERENCES_MAX = 200
 class WrittenSchema(NamedTuple):
     """A schema of the registry.
 
-    ``parsed`` is what fastavro makes of an Avro schema, or a ``ProtobufSchema``; ``message`` is the
-    place of the message that is written with it."""
+    ``parsed`` is an ``AvroSchema`` or a ``ProtobufSchema``; ``message`` is the place of the message
+    that is written with it."""
 
     schema_id: int
     kind: str
@@ -138,13 +137,12 @@ def _fetch(request: urllib.request.Request) -> dict[str, Any]:
     return document
 
 
-def _avro_schema(schema_id: int, schema: str, references: Mapping[str, str]) -> Any:
-    """What fastavro makes of it. Raises CommandError."""
-    avro, named = _avro(), dict[str, Any]()
+def _avro_schema(schema_id: int, schema: str, references: Mapping[str, str]) -> AvroSchema:
+    """Raises CommandError."""
     try:
-        for text in references.values():
-            avro.parse_schema(json.loads(text), named_schemas=named)
-        return avro.parse_schema(json.loads(schema), named_schemas=named)
+        return AvroSchema(schema, references.values())
+    except CommandError:
+        raise
     except Exception as error:
         raise CommandError(f"schema {schema_id} is no Avro schema: {error}") from None
 
@@ -160,13 +158,6 @@ def _protobuf_schema(schema_id: int, schema: str, references: Mapping[str, str])
             f"knows {SERIALIZED[1:]}"
         ) from None
     return ProtobufSchema(main, files)
-
-
-def _avro() -> Any:
-    try:
-        return import_module("fastavro")
-    except ImportError:
-        raise CommandError("Avro needs a package: pip install fastavro") from None
 
 
 def registry_of(arguments: argparse.Namespace) -> SchemaRegistry | None:
@@ -234,20 +225,13 @@ async def _as_json(registry: SchemaRegistry, record: Record, data: bytes | None)
     if schema.kind == JSON_SCHEMA:
         return content
     try:
-        if schema.kind == PROTOBUF:
-            return bytes(schema.parsed.to_json(content))
-        value = _avro().schemaless_reader(io.BytesIO(content), schema.parsed, None)
+        return bytes(schema.parsed.to_json(content))
     except Exception as error:
         place = f"{record.topic}-{record.partition}@{record.offset}"
+        reason = str(error) if isinstance(error, CommandError) else repr(error)
         raise CommandError(
-            f"the record {place} does not fit its schema {schema.schema_id}: {error!r}"
+            f"the record {place} does not fit its schema {schema.schema_id}: {reason}"
         ) from None
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain).encode()
-
-
-def _plain(value: object) -> str:
-    """Bytes as base64; times, decimals and UUIDs as text."""
-    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
 
 
 def encoded(schema: WrittenSchema, value: bytes | None, what: str = "value") -> bytes | None:
@@ -263,9 +247,7 @@ def encoded(schema: WrittenSchema, value: bytes | None, what: str = "value") -> 
         if schema.kind == PROTOBUF:
             content = schema.parsed.from_json(value, schema.message)
         elif schema.kind == AVRO:
-            stream = io.BytesIO()
-            _avro().schemaless_writer(stream, schema.parsed, document, strict_allow_default=True)
-            content = stream.getvalue()
+            content = schema.parsed.from_json(document)
     except CommandError:
         raise
     except Exception as error:
