@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +23,14 @@ from ottla.broker.cli.check_disk import check_disk
 from ottla.broker.cli.check_machine import check_machine
 from ottla.broker.cli.check_network import check_cluster, check_port, check_zookeeper
 from ottla.broker.cli.findings import as_document, as_text, has_problem, ok, problem, warning
-from ottla.broker.cli.parsers import DEFAULT_DATA_DIR, DEFAULT_HOST, DEFAULT_PORT
+from ottla.broker.cli.parsers import (
+    DEFAULT_CLUSTER_DIR,
+    DEFAULT_DATA_DIR,
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+)
 from ottla.broker.cli.written import written_settings
+from ottla.broker.processes.plan import settings_of_process
 from ottla.client.cli.arguments import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
 from ottla.client.cli.output import write
 from ottla.client.cli.run import FAILED, CommandError, run
@@ -32,7 +39,7 @@ from ottla.protocol.ports import Address
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ottla.broker.cli.findings import CheckFinding
     from ottla.coordinator.configs.broker_configs import BrokerConfig
@@ -57,9 +64,7 @@ async def perform(arguments: argparse.Namespace) -> int:
     if config is not None:
         for directory in config.log_dirs:
             findings += check_disk(Path(directory))
-        findings += [
-            check_port(Address(one.host, one.port)) for one in config.listeners if one.port != 0
-        ]
+        findings += check_ports(settings, config, arguments.processes)
     connect = arguments.zookeeper or (config.zookeeper_connect if config is not None else "")
     if connect:
         findings += [one async for one in check_zookeeper(connect)]
@@ -71,6 +76,28 @@ async def perform(arguments: argparse.Namespace) -> int:
         await bundle(arguments, findings, config)
     write(as_document(findings) if arguments.format == "json" else as_text(findings))
     return FAILED if has_problem(findings) else 0
+
+
+def check_ports(
+    settings: Mapping[str, str], config: BrokerConfig, count: int
+) -> Iterator[CheckFinding]:
+    """The ports of that many brokers, each in a process of its own."""
+    configs = [config]
+    if count > 1:
+        try:
+            configs = [
+                parse_broker_config(
+                    settings_of_process(settings, place, count, socket.gethostname())
+                ).config
+                for place in range(1, count + 1)
+            ]
+        except ConfigError as error:
+            yield problem("port", f"{count} brokers: {error}", "choose a lower port, or fewer")
+            return
+    for own in configs:
+        for one in own.listeners:
+            if one.port != 0:
+                yield check_port(Address(one.host, one.port))
 
 
 async def bundle(
@@ -103,7 +130,8 @@ def doctor_settings(arguments: argparse.Namespace) -> dict[str, str]:
     settings.setdefault("listeners", f"PLAINTEXT://{DEFAULT_HOST}:{DEFAULT_PORT}")
     if arguments.data_dir is not None or not {"log.dirs", "log.dir"} & settings.keys():
         settings.pop("log.dir", None)
-        settings["log.dirs"] = os.path.abspath(arguments.data_dir or DEFAULT_DATA_DIR)
+        default = DEFAULT_CLUSTER_DIR if arguments.processes > 1 else DEFAULT_DATA_DIR
+        settings["log.dirs"] = os.path.abspath(arguments.data_dir or default)
     return settings
 
 

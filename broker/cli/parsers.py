@@ -257,6 +257,13 @@ def doctor_parser() -> Parser:
         help=f"where the logs live, or will live (default ./{DEFAULT_DATA_DIR})",
     )
     made.add_argument(
+        "--processes",
+        metavar="N",
+        type=checked(positive),
+        default=1,
+        help="check the ports of N brokers, for 'ottla start --processes N' (default 1)",
+    )
+    made.add_argument(
         "--zookeeper",
         metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
         help="the ZooKeeper ensemble that brokers meet in",

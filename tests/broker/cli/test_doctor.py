@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -228,3 +229,33 @@ async def test_the_command_tells_and_fails_where_something_is_wrong(tmp_path: Pa
     assert ill.status == 1
     assert b"problem  settings     " in ill.output
     assert doctor_parser().parse_args([]).local is False
+
+
+async def test_all_ports_of_a_machines_brokers_are_looked_at(tmp_path: Path) -> None:
+    """``ottla start --processes 3`` would fail at the second of them."""
+    with socket.socket() as taken:
+        port = taken_in_a_row(taken)
+        where = (
+            "--data-dir",
+            str(tmp_path / "data"),
+            "-o",
+            f"listeners=PLAINTEXT://127.0.0.1:{port}",
+        )
+        found = await ottla("doctor", "--local", "--json", *where, "--processes", "3")
+        alone = await ottla("doctor", "--local", "--json", *where)
+    beyond = await ottla(
+        "doctor", "--local", *where[:3], "listeners=PLAINTEXT://:65535", "--processes", "2"
+    )
+
+    ports = [one["text"] for one in json.loads(found.output) if one["area"] == "port"]
+    assert [text.split(" ")[0] for text in ports] == [f"127.0.0.1:{port + k}" for k in range(3)]
+    assert "is in use" in ports[1]
+    assert len([one for one in json.loads(alone.output) if one["area"] == "port"]) == 1
+    assert b"problem  port         2 brokers: " in beyond.output
+
+
+def taken_in_a_row(taken: socket.socket) -> int:
+    """Take a port; the one before it."""
+    taken.bind(("127.0.0.1", 0))
+    taken.listen()
+    return int(taken.getsockname()[1]) - 1
