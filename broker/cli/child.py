@@ -116,6 +116,10 @@ class BrokerChild:
                 self._on_stop()
         elif name == "sync":
             self._stream.send(encode_parts("sync", *self._missing()))
+        elif name == "pulse":
+            broker = self._broker
+            signs = ("", "") if broker is None else broker.pages.vital_signs()
+            self._stream.send(encode_parts("pulse", *signs))
         elif name == "metrics":
             self._tasks.spawn("metrics", self._send_metrics())
 

@@ -52,3 +52,8 @@ def _labelled(line: str, label: str) -> str:
 def status_lines(states: Iterable[tuple[int, str]]) -> list[str]:
     """Return for /healthz and /readyz each broker that is not serving, with the reason."""
     return [f"broker {node_id} is {state}\n" for node_id, state in states if state != "serving"]
+
+
+def trouble_lines(troubles: Iterable[tuple[int, str]]) -> list[str]:
+    """For the same pages: each broker with what is wrong with it."""
+    return [f"broker {node_id}: {text}\n" for node_id, text in troubles]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.metrics.exposition import CONTENT_TYPE
 from ottla.broker.network.http import HttpServer, Page
 from ottla.broker.processes.fleet import FleetPhase
-from ottla.broker.processes.metrics_page import merged, status_lines
+from ottla.broker.processes.metrics_page import merged, status_lines, trouble_lines
 from ottla.broker.server.stores import CannotStart
 
 if TYPE_CHECKING:
@@ -50,12 +50,17 @@ class SupervisorPages:
         """Return the page at ``path``; None if there is none."""
         if path == "/metrics":
             return Page(HTTPStatus.OK, merged(self._figures), CONTENT_TYPE)
+        ill = trouble_lines(self._supervisor.illnesses)
         troubles = status_lines(self._supervisor.states)
+        troubles += trouble_lines(self._supervisor.obstacles)
         is_stopping = self._supervisor.fleet.phase is FleetPhase.STOPPING
         if path == "/healthz":
             # The supervisor restarts a broker that has died: no reason to replace the whole
-            # machine.
+            # machine. It does not restart one that hangs.
+            if ill:
+                return Page(HTTPStatus.SERVICE_UNAVAILABLE, [*ill, *troubles])
             return Page(HTTPStatus.OK, ["ok\n", *troubles])
+        troubles = [*ill, *troubles]
         if path == "/readyz":
             is_ready = not troubles and not is_stopping
             status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE

@@ -27,6 +27,7 @@ from ottla.broker.processes.fleet import (
     Told,
 )
 from ottla.broker.processes.plan import SOCKET_NAME
+from ottla.broker.processes.pulses import Pulses
 from ottla.broker.server.stores import CannotStart, open_embedded
 from ottla.coordinator.store.served.server import StoreServer
 from ottla.protocol.ports import Address
@@ -44,6 +45,8 @@ logger = logging.getLogger("ottla.processes")
 TICK_MS = 100.0
 # How long a metrics page waits for one broker.
 METRICS_MS = 5_000.0
+# The event loop of a process turns also while its broker checks its logs.
+ASKED = (ChildState.STARTING, ChildState.SERVING)
 
 
 class Supervisor:
@@ -66,6 +69,7 @@ class Supervisor:
         self._finished: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.node_ids = {place: plan_of(place).node_id for place in range(1, count + 1)}
         self.fleet = Fleet(self.node_ids)
+        self.pulses = Pulses()
         # Called when all processes serve for the first time.
         self.on_serving: Callable[[list[Address]], object] = lambda _addresses: None
         # Called with the error message of each process that cannot start.
@@ -130,6 +134,21 @@ class Supervisor:
             (self.node_ids[place], self.fleet.state(place).value) for place in self.fleet.places
         ]
 
+    @property
+    def illnesses(self) -> list[tuple[int, str]]:
+        """Each broker whose process hangs or is ill, and what is wrong."""
+        return self._told(self.pulses.illness)
+
+    @property
+    def obstacles(self) -> list[tuple[int, str]]:
+        """Each broker without its session with the metadata store, and why."""
+        return self._told(self.pulses.obstacle)
+
+    def _told(self, text_of: Callable[[int], str]) -> list[tuple[int, str]]:
+        return [
+            (self.node_ids[place], text) for place in self.fleet.places if (text := text_of(place))
+        ]
+
     async def figures(self) -> dict[int, str]:
         """Return the metrics page of each broker that answered in time."""
         asked = []
@@ -171,6 +190,10 @@ class Supervisor:
             self._timer = self._ports.clock.call_at(self._now() + TICK_MS, self._tick)
         self.look()
         self._do(self.fleet.tick(self._now()))
+        if self.pulses.is_due(self._now()):
+            for place in self.fleet.places:
+                if self.fleet.state(place) in ASKED and self.pulses.ask(place):
+                    self._tell(place, "pulse")
 
     def _do(self, actions: list[FleetAction]) -> None:
         for action in actions:
@@ -210,6 +233,7 @@ class Supervisor:
 
     def _on_ended(self, place: int, process: SupervisedProcess, how: str) -> None:
         self._forget_figures(place)
+        self.pulses.forget(place)
         reason = self._reasons.pop(place, "")
         if reason:
             self.on_refused(self.node_ids[place], reason)
@@ -234,6 +258,8 @@ class Supervisor:
         elif name == "sync":
             missing, example = int(parts[0]), str(parts[1])
             self._do(self.fleet.on_sync(place, missing, example, self._now()))
+        elif name == "pulse":
+            self.pulses.answered(place, str(parts[0]), str(parts[1]))
         elif name == "refused":
             self._reasons[place] = str(parts[0])
         elif name == "metrics":

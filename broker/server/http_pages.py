@@ -15,7 +15,7 @@ from ottla.broker.metrics.loop_delay import LoopDelay
 from ottla.broker.network.http import HttpServer, Page
 from ottla.broker.server.collectors import BrokerCollectors
 from ottla.broker.server.listening import metrics_address
-from ottla.broker.server.run_state import illness, obstacle, remark
+from ottla.broker.server.run_state import illness, obstacle, remark, separation
 from ottla.broker.server.stores import CannotStart
 
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ class HttpPages:
         self._loop_delay.stop()
         if self._http is not None:
             self._http.close()
+
+    def vital_signs(self) -> tuple[str, str]:
+        """What is wrong with the process, and with its session with the metadata store; empty
+        texts if they are well."""
+        return illness(self._state), separation(self._state)
 
     def page(self, path: str) -> Page | None:
         """Return the page at ``path``; None if there is none."""

@@ -48,18 +48,28 @@ def remark(state: RunState) -> str:
     return f"offline: {', '.join(offline)}" if offline else ""
 
 
-def obstacle(state: RunState, parts: BrokerParts) -> str:
-    """Return why clients should not connect now; empty when the broker is ready."""
-    if state.is_stopping:
-        return "the broker is stopping"
-    if state.lifecycle is None or state.logs is None:
-        return "the broker is starting"
+def separation(state: RunState) -> str:
+    """Return what is wrong with the session with the metadata store; empty when it is connected,
+    and before the first one."""
+    if state.lifecycle is None:
+        return ""
     try:
         session = state.lifecycle.session
     except KafkaError as error:
         return error.message
     if session.state is not SessionState.CONNECTED:
         return f"the session with the metadata store is {session.state.value}"
+    return ""
+
+
+def obstacle(state: RunState, parts: BrokerParts) -> str:
+    """Return why clients should not connect now; empty when the broker is ready."""
+    if state.is_stopping:
+        return "the broker is stopping"
+    if state.lifecycle is None or state.logs is None:
+        return "the broker is starting"
+    if apart := separation(state):
+        return apart
     if state.lifecycle.broker_epoch < 0:
         return "the broker is not registered"
     metadata = parts.shared.metadata

@@ -40,6 +40,8 @@ class FakeProcess:
             self._on_message(["serving", "127.0.0.1", 9000 + self.pid])
         elif parts[0] == "metrics":
             self._on_message(["metrics", f"page {self.pid}"])
+        elif parts[0] == "pulse":
+            self._on_message(["pulse", "", ""])
         elif parts[0] == "sync":
             self._on_message(["sync", 0, ""])
         elif parts[0] == "stop":
