@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ottla.client.backup.reading import Gone, RawReader
 from ottla.client.cluster.cluster import ClusterClient
 from ottla.client.cluster.metadata import NEWS_MS
 from ottla.client.cluster.routing import Router
@@ -131,4 +132,18 @@ async def test_a_broker_that_does_not_know_its_topics_yet_is_waited_for(toy: Toy
     async with asyncio.timeout(PATIENCE_S):
         assert await _end(cluster) == (0, -1)
     assert len(denials) == 3
+    cluster.close()
+
+
+async def test_a_topic_that_was_replaced_is_gone_for_its_reader(toy: ToyCluster) -> None:
+    """The name is known again, with another id: asking for the first one is of no use."""
+    toy.add_topic("t")
+    cluster = _cluster(toy)
+    key, code = ApiKey.FETCH, ErrorCode.UNKNOWN_TOPIC_ID
+    toy.judge = lambda seen: code if seen.api_key is key else None
+    reader = RawReader(Router(cluster), FIRST, bytes(15) + b"\x01")
+
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(Gone):
+            await reader.read(0, 1)
     cluster.close()
