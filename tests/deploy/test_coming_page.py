@@ -98,7 +98,10 @@ def test_each_setting_exists_on_both_sides(library: str, name: str, words: str) 
     else:
         assert name in foreign_settings(library)
     for own in CODE.findall(words):
-        if "." not in own:
+        method, is_argument, argument = own.rstrip(")").partition("(")
+        if is_argument:
+            assert argument in inspect.signature(resolved(ottla, method)).parameters, own
+        elif "." not in own:
             assert own in SETTINGS
         else:
             assert resolved(ottla, own) is not None, own
