@@ -54,25 +54,38 @@ class RequestTracer(Protocol):
 
 
 class TracedReply:
-    """Stands in for a request's reply, and ends the span when it is used."""
+    """Stands in for a request's reply, and ends the span when it is used.
 
-    __slots__ = ("_reply", "_span")
+    A handler that answers at once ends the span before it returns: it counts as handled then."""
+
+    __slots__ = ("_is_handled", "_reply", "_span")
 
     def __init__(self, reply: ReplySlot, span: RequestSpan) -> None:
         self._reply = reply
         self._span = span
+        self._is_handled = False
 
     def send(self, parts: Sequence[ReplyPart], mute_ms: float = 0) -> None:
         self._reply.send(parts, mute_ms)
-        self._span.end()
+        self._end()
 
     def skip(self) -> None:
         self._reply.skip()
-        self._span.end()
+        self._end()
 
     def close(self, reason: str) -> None:
         self._reply.close(reason)
-        self._span.end(reason)
+        self._end(reason)
+
+    def handled(self) -> None:
+        """Say so to the span, once and before its end."""
+        if not self._is_handled:
+            self._is_handled = True
+            self._span.handled()
+
+    def _end(self, failure: str = "") -> None:
+        self.handled()
+        self._span.end(failure)
 
 
 class RequestTracing:
@@ -99,9 +112,9 @@ class RequestTracing:
             request = self._describe(peer, frame)
             if request is None:
                 return behind(peer, frame, reply)
-            span = self._tracer.begin(request)
-            result = behind(peer, frame, TracedReply(reply, span))
-            span.handled()
+            traced = TracedReply(reply, self._tracer.begin(request))
+            result = behind(peer, frame, traced)
+            traced.handled()
             return result
 
         return dispatch

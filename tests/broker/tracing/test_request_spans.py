@@ -73,8 +73,11 @@ async def produce(settings: dict[str, str]) -> Broker:
     return running.broker
 
 
-async def test_a_collector_gets_the_spans_of_requests(collector: Collector) -> None:
-    """Between a client's span and the answer lies what the broker did."""
+async def test_a_collector_gets_the_spans_of_requests(
+    collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between a client's span and the answer lies what the broker did. Each span has its event
+    before it ends, also of a handler that answers at once."""
     await produce(
         {"ottla.tracing.endpoint": collector.endpoint, "ottla.tracing.sample.ratio": "1.0"}
     )
@@ -86,6 +89,8 @@ async def test_a_collector_gets_the_spans_of_requests(collector: Collector) -> N
     assert attributes["ottla.listener"].string_value == "PLAINTEXT"
     assert span.end_time_unix_nano >= span.start_time_unix_nano
     assert collector.named("Metadata")
+    assert {tuple(event.name for event in one.events) for one in collector.spans} == {("handled",)}
+    assert [one for one in caplog.records if one.name.startswith("opentelemetry")] == []
 
 
 async def test_requests_that_are_not_sampled_make_no_span(collector: Collector) -> None:
