@@ -37,6 +37,10 @@ class CommandError(Exception):
     """A request that cannot be carried out; the text is one sentence that says why."""
 
 
+class UndecodableData(CommandError):
+    """Data that does not fit its schema, or whose schema the registry does not have."""
+
+
 class UsageError(CommandError):
     """Options that contradict each other, or miss another one."""
 

@@ -14,8 +14,9 @@ from ottla.client.cli.output import check_reader, write_bytes
 from ottla.client.cli.position_specs import END, PositionKind, PositionSpec
 from ottla.client.cli.progress import WaitingNote
 from ottla.client.cli.records.consume_group import read_as_member
+from ottla.client.cli.records.decoding import decoder_of
 from ottla.client.cli.records.records import filter_of, formatter, writes_values_only
-from ottla.client.cli.records.schemas import decoded, registry_of
+from ottla.client.cli.records.schemas import registry_of
 from ottla.client.cli.run import CommandError, UsageError, run
 from ottla.client.cli.settings import command_config, consumer_config
 from ottla.client.cli.start_offset import at_time, resolve
@@ -151,7 +152,7 @@ class RecordPrinter:
         self._render = render
         self._left: int | None = arguments.count
         self._keep = filter_of(arguments)
-        self._registry = registry_of(arguments)
+        self._decoder = decoder_of(arguments)
         self._ends = ends
         self._note = WaitingNote(is_wanted=ends is None)
 
@@ -171,8 +172,7 @@ class RecordPrinter:
             if not records:
                 check_reader()
                 self._note.tell()
-            if self._registry is not None:
-                records = await decoded(self._registry, records)
+            records = await self._decoder.decoded(records)
             if self._keep is not None:
                 records = list(filter(self._keep, records))
             if records:
@@ -181,6 +181,7 @@ class RecordPrinter:
                 self._left -= len(records)
                 if self._left == 0:
                     return
+            self._decoder.check()
 
     async def values(self, delimiter: bytes) -> None:
         """Write only values, straight from batches, without making records."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from ottla.client.cli.output import check_reader, write_bytes
 from ottla.client.cli.position_specs import PositionKind
 from ottla.client.cli.progress import WaitingNote
+from ottla.client.cli.records.decoding import decoder_of
 from ottla.client.cli.records.records import filter_of
-from ottla.client.cli.records.schemas import decoded, registry_of
 from ottla.client.cli.run import INTERRUPTED, UsageError
 from ottla.client.cli.settings import member_config
 from ottla.client.consumer import Consumer
@@ -121,7 +121,7 @@ async def copy(
     """Write records until done or interrupted."""
     left: int | None = arguments.count
     keep = filter_of(arguments)
-    registry = registry_of(arguments)
+    decoder = decoder_of(arguments)
     note = WaitingNote(is_wanted=not arguments.exit)
     while True:
         most = RECORDS_PER_WRITE_MAX
@@ -129,8 +129,7 @@ async def copy(
         if not records:
             check_reader()
             note.tell()
-        if registry is not None:
-            records = await decoded(registry, records)
+        records = await decoder.decoded(records)
         if keep is not None:
             records = list(filter(keep, records))
         if records:
@@ -139,5 +138,6 @@ async def copy(
             left -= len(records)
             if left == 0:
                 return
+        decoder.check()
         if arguments.exit and await ends.are_reached(consumer):
             return

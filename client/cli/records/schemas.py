@@ -12,12 +12,13 @@ import base64
 import json
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ottla.client.cli.records.avro_schemas import AvroSchema
 from ottla.client.cli.records.protobuf_schemas import FIRST, ProtobufSchema
-from ottla.client.cli.run import CommandError, UsageError
+from ottla.client.cli.run import CommandError, UndecodableData, UsageError
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class SchemaRegistry:
         self._by_id: dict[int, WrittenSchema] = {}
 
     async def by_id(self, schema_id: int) -> WrittenSchema:
-        """The schema of that id. Raises CommandError."""
+        """The schema of that id. Raises UndecodableData if the registry has none that can be
+        read, and CommandError if it fails."""
         found = self._by_id.get(schema_id)
         if found is None:
             found = self._by_id[schema_id] = await self._schema(
@@ -91,7 +93,7 @@ class SchemaRegistry:
         if kind == PROTOBUF:
             document = await self._ask(path + SERIALIZED)
         elif kind != AVRO:
-            raise CommandError(
+            raise UndecodableData(
                 f"schema {schema_id} is of the kind {kind}; AVRO, JSON and PROTOBUF can be read"
             )
         references: dict[str, str] = {}
@@ -106,7 +108,7 @@ class SchemaRegistry:
             if name in references:
                 continue
             if len(references) >= REFERENCES_MAX:
-                raise CommandError(f"a schema refers to more than {REFERENCES_MAX} others")
+                raise UndecodableData(f"a schema refers to more than {REFERENCES_MAX} others")
             subject, version = quote(str(one["subject"]), safe=""), int(one["version"])
             references[name] = ""
             found = await self._ask(f"/subjects/{subject}/versions/{version}{form}")
@@ -120,7 +122,8 @@ class SchemaRegistry:
             document: dict[str, Any] = await asyncio.to_thread(_fetch, request)
         except urllib.error.HTTPError as error:
             error.close()
-            raise CommandError(
+            kind = UndecodableData if error.code == HTTPStatus.NOT_FOUND else CommandError
+            raise kind(
                 f"the schema registry answers {path} with {error.code} {error.reason}"
             ) from None
         except (OSError, ValueError) as error:
@@ -144,7 +147,7 @@ def _avro_schema(schema_id: int, schema: str, references: Mapping[str, str]) -> 
     except CommandError:
         raise
     except Exception as error:
-        raise CommandError(f"schema {schema_id} is no Avro schema: {error}") from None
+        raise UndecodableData(f"schema {schema_id} is no Avro schema: {error}") from None
 
 
 def _protobuf_schema(schema_id: int, schema: str, references: Mapping[str, str]) -> ProtobufSchema:
@@ -153,7 +156,7 @@ def _protobuf_schema(schema_id: int, schema: str, references: Mapping[str, str])
         files = {name: base64.b64decode(one, validate=True) for name, one in references.items()}
         main = base64.b64decode(schema, validate=True)
     except ValueError:
-        raise CommandError(
+        raise UndecodableData(
             f"the schema registry gives schema {schema_id} as text only; Protobuf needs one that "
             f"knows {SERIALIZED[1:]}"
         ) from None
@@ -211,27 +214,39 @@ async def decoded(registry: SchemaRegistry, records: Sequence[Record]) -> list[R
     Raises CommandError for data that its schema does not describe."""
     found = []
     for record in records:
-        key = await _as_json(registry, record, record.key)
-        value = await _as_json(registry, record, record.value)
+        key = await as_json(registry, record.key)
+        value = await as_json(registry, record.value)
         found.append(record._replace(key=key, value=value))
     return found
 
 
-async def _as_json(registry: SchemaRegistry, record: Record, data: bytes | None) -> bytes | None:
+def schema_id_of(data: bytes | None) -> int | None:
+    """The id of a schema in data of the wire format; None for other data."""
     if data is None or len(data) < HEADER_BYTES or data[0] != MAGIC:
+        return None
+    return int.from_bytes(data[1:HEADER_BYTES])
+
+
+async def as_json(registry: SchemaRegistry, data: bytes | None) -> bytes | None:
+    """Data of the wire format as JSON, and other data as it is. Raises UndecodableData, and
+    CommandError for a registry that fails."""
+    schema_id = schema_id_of(data)
+    if data is None or schema_id is None:
         return data
-    schema = await registry.by_id(int.from_bytes(data[1:HEADER_BYTES]))
+    schema = await registry.by_id(schema_id)
     content = data[HEADER_BYTES:]
     if schema.kind == JSON_SCHEMA:
         return content
     try:
         return bytes(schema.parsed.to_json(content))
-    except Exception as error:
-        place = f"{record.topic}-{record.partition}@{record.offset}"
-        reason = str(error) if isinstance(error, CommandError) else repr(error)
-        raise CommandError(
-            f"the record {place} does not fit its schema {schema.schema_id}: {reason}"
-        ) from None
+    except CommandError as error:
+        reason = str(error)
+    except EOFError:
+        reason = "it ends too early"
+    except Exception:
+        # Texts of the libraries are about their code.
+        reason = "its bytes mean something else"
+    raise UndecodableData(f"it does not fit its schema {schema_id}: {reason}")
 
 
 def encoded(schema: WrittenSchema, value: bytes | None, what: str = "value") -> bytes | None:

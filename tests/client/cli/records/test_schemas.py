@@ -211,21 +211,78 @@ def test_a_place_that_cannot_be_read_is_refused(data: str) -> None:
         read_indexes(bytes.fromhex(data))
 
 
+def test_what_cannot_be_decoded_is_written_as_raw_bytes(
+    broker: str, ottla: Ottla, registry: Registry
+) -> None:
+    """The records around it are printed. A warning tells which it is and why, in no Python. A
+    schema that the registry does not have is asked for once."""
+    ottla("topics", "create", "mixed", "-p", "1", "-b", broker)
+    options = ("--schema-registry", registry.url, "-b", broker)
+    values = [
+        bytes([0]) + schema.to_bytes(4) + data
+        for schema, data in (
+            *((7, b"\x02\x00"), (9, b"x"), (7, b"\x02\x02"), (12, b"x"), (10, b"\x02\x08")),
+            *((99, b"x"), (99, b"y"), (7, b"\x04\x00")),
+        )
+    ]
+    ottla("produce", "mixed", "-D", "|", "-b", broker, stdin=b"".join(one + b"|" for one in values))
+    first, *others, last = values
+    expected = [b'{"id":1,"note":null}', *others, b'{"id":2,"note":null}']
+
+    alone = ottla("consume", "mixed", "-o0", "-e", "-D", "|", *options)
+    asked = [path for path, _ in registry.asked]
+    member = ottla("consume", "mixed", "-g", "g", "-o", "beginning", "-n8", "-D", "|", *options)
+
+    assert first != last
+    for ended in (alone, member):
+        assert (ended.status, ended.output.split(b"|")[:-1]) == (0, expected)
+        lines = ended.errors.splitlines()
+        assert [line.split(": ")[1] for line in lines] == [
+            f"the record mixed-0@{number}" for number in range(1, 7)
+        ]
+        for line, part in zip(
+            lines,
+            (
+                "gives schema 9 as text",
+                "does not fit its schema 7: it ends too early",
+                "of the kind XML",
+                "does not fit its schema 10",
+                "/schemas/ids/99 with 404 Not Found",
+                "/schemas/ids/99 with 404 Not Found",
+            ),
+            strict=True,
+        ):
+            assert "its value is written as raw bytes: " in line
+            assert part in line
+            assert "Error" not in line
+    assert asked.count("/schemas/ids/99") == 1
+
+
+def test_records_before_a_failure_of_the_registry_are_printed(
+    broker: str, ottla: Ottla, registry: Registry
+) -> None:
+    """A registry that cannot be reached is an error: no record after it is taken for raw bytes."""
+    ottla("topics", "create", "away", "-p", "1", "-b", broker)
+    ottla("produce", "away", "-D", "|", "-b", broker, stdin=b"plain|" + bytes(4) + b"\x07\x02\x00|")
+    registry.shutdown()
+    registry.server_close()
+    options = ("--schema-registry", registry.url, "-b", broker)
+
+    alone = ottla("consume", "away", "-o0", "-e", *options)
+    member = ottla("consume", "away", "-g", "h", "-o", "beginning", "-n2", *options)
+
+    for ended in (alone, member):
+        assert (ended.status, ended.output) == (1, b"plain\n")
+        assert f"the schema registry {registry.url} fails: " in ended.errors
+        assert is_one_sentence(ended.errors)
+
+
 def test_mistakes_are_said_in_one_sentence(broker: str, ottla: Ottla, registry: Registry) -> None:
-    """Which record, which schema, and what the registry answered."""
+    """Which option, which line, and what the registry answered."""
     ottla("topics", "create", "odd", "-p", "1", "-b", broker)
     options = ("--schema-registry", registry.url, "-b", broker)
-    framed = b"".join(
-        bytes([0]) + schema.to_bytes(4) + data + b"|"
-        for schema, data in ((9, b"x"), (7, b"\xff"), (12, b"x"), (10, b"\x02\x08"))
-    )
-    ottla("produce", "odd", "-D", "|", "-b", broker, stdin=framed)
 
     for words, stdin, status, part in (
-        (("consume", "odd", "-o0", "-n1", *options), b"", 1, "gives schema 9 as text"),
-        (("consume", "odd", "-o2", "-n1", *options), b"", 1, "of the kind XML"),
-        (("consume", "odd", "-o3", "-n1", *options), b"", 1, "odd-0@3 does not fit its schema 10"),
-        (("consume", "odd", "-o1", "-n1", *options), b"", 1, "odd-0@1 does not fit its schema 7"),
         (("produce", "odd", *options), b"{}\n", 1, "with 404 Not Found"),
         (("produce", "odd", "--subject", "avro-value", *options), b"no\n", 1, "line 1: its value"),
         (("produce", "odd", "--subject", "avro-value", *options), b"{}\n", 1, "does not fit"),
