@@ -11,7 +11,7 @@ from ottla.client.cli.records.committed_past import CommitsPast, read_commit
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config, consumer_config
 from ottla.client.consumer import Consumer
-from ottla.client.fetching.positions import EARLIEST_TIMESTAMP
+from ottla.client.fetching.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.protocol.ids import TopicPartition
 from ottla.wire.errors import ClientError
 
@@ -72,6 +72,18 @@ async def _check(admin: Admin, where: TopicPartition, offset: int) -> None:
         raise CommandError("an offset is not negative")
     if offset < first.offset:
         raise CommandError(f"the record is deleted: the partition begins at {first.offset}")
+    latest = (await admin.list_offsets({where: LATEST_TIMESTAMP}))[where]
+    if isinstance(latest, ClientError):
+        raise latest
+    if offset >= latest.offset:
+        # The leader may have records that are not visible yet: where they wait is asked for, too.
+        leader = view.partitions[where.partition].leader_id
+        ends = (await admin.brokers.replica_ends({leader: [where]})).get(leader, {})
+        end = latest.offset
+        if not isinstance(ends, ClientError):
+            end = max(end, ends.get(where, end))
+        if offset >= end:
+            raise CommandError(f"there is no offset {offset}, the end is {end}")
 
 
 async def commits_past(

@@ -98,6 +98,7 @@ def test_a_record_is_followed_from_the_leader_to_the_groups(traced: str, ottla: 
             ottla("trace", "record", "orders", "0", "1", "--json", "-b", traced).output
         )
     as_text = ottla("trace", "record", "orders", "0", "1", "-b", traced)
+    beyond = ottla("trace", "record", "orders", "0", "2", "-b", traced)
     deleted = ottla("trace", "record", "orders", "7", "1", "-b", traced)
 
     (leader,) = (one for one in found["brokers"] if one["replicas"])
@@ -110,3 +111,5 @@ def test_a_record_is_followed_from_the_leader_to_the_groups(traced: str, ottla: 
     assert "visible: below the high watermark of broker" in said
     assert "committed past by group billing" in said
     assert (deleted.status, "no partition 7" in deleted.errors) == (1, True)
+    assert (beyond.status, beyond.output) == (1, b"")
+    assert "there is no offset 2, the end is 2" in beyond.errors
