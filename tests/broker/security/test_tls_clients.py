@@ -209,7 +209,7 @@ async def test_a_tls_client_of_a_plaintext_listener_learns_what_to_set(
         ({"ssl_keystore_location": ""}, "needs a key and certificates"),
         ({"ssl_keystore_location": "/nowhere.pem"}, "/nowhere.pem: no such file"),
         ({"ssl_truststore_location": "", "ssl_client_auth": "required"}, "needs ssl.truststore"),
-        ({"ssl_principal_mapping_rules": "RULE:x"}, "ssl.principal.mapping.rules wants"),
+        ({"ssl_principal_mapping_rules": "RULE:x"}, "ssl.principal.mapping.rules needs"),
     ],
 )
 async def test_a_broker_without_usable_certificates_says_so_and_does_not_start(
