@@ -223,7 +223,7 @@ def _build_tracer(shared: SharedParts) -> OpenTelemetryTracer | None:
             f"ottla.tracing.endpoint is set, and the module {error.name} is not installed: "
             "pip install 'ottla[otel]'"
         ) from error
-    return loaded(endpoint, shared.node_id)
+    return loaded(endpoint, shared.node_id, shared.ports.clock)
 
 
 def _progress_watch() -> type[ProgressWatch]:

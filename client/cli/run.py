@@ -37,7 +37,7 @@ class CommandError(Exception):
     """A request that cannot be carried out; the text is one sentence that says why."""
 
 
-class UndecodableData(CommandError):
+class UndecodableBytes(CommandError):
     """Data that does not fit its schema, or whose schema the registry does not have."""
 
 

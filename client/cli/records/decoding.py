@@ -15,7 +15,7 @@ from ottla.client.cli.records.schemas import (
     registry_of,
     schema_id_of,
 )
-from ottla.client.cli.run import CommandError, UndecodableData
+from ottla.client.cli.run import CommandError, UndecodableBytes
 
 if TYPE_CHECKING:
     import argparse
@@ -64,7 +64,7 @@ class RecordDecoder:
         for what, data in list(parts.items()):
             try:
                 parts[what] = await self._part(registry, data)
-            except UndecodableData as error:
+            except UndecodableBytes as error:
                 faults.append(f"its {what} is written as raw bytes: {error}")
         if faults:
             place = f"{record.topic}-{record.partition}@{record.offset}"
@@ -76,10 +76,10 @@ class RecordDecoder:
         if schema_id is None:
             return data
         if schema_id in self._refused:
-            raise UndecodableData(self._refused[schema_id])
+            raise UndecodableBytes(self._refused[schema_id])
         try:
             await registry.by_id(schema_id)
-        except UndecodableData as error:
+        except UndecodableBytes as error:
             if len(self._refused) >= REFUSED_MAX:
                 self._refused.clear()
             self._refused[schema_id] = str(error)

@@ -11,7 +11,7 @@ import json
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.cli.run import CommandError, UndecodableData
+from ottla.client.cli.run import CommandError, UndecodableBytes
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class ProtobufSchema:
         references: Those of the files that it imports, by the names in the imports, also of the
             files that these import. Well-known types need not be among them.
 
-    Raises UndecodableData for files that do not fit together, and CommandError without protobuf.
+    Raises UndecodableBytes for files that do not fit together, and CommandError without protobuf.
     """
 
     def __init__(self, schema: bytes, references: Mapping[str, bytes]) -> None:
@@ -99,7 +99,7 @@ class ProtobufSchema:
         except CommandError:
             raise
         except Exception as error:
-            raise UndecodableData(f"a Protobuf schema cannot be read: {error}") from None
+            raise UndecodableBytes(f"a Protobuf schema cannot be read: {error}") from None
 
     def _add(self, file: Any, files: Mapping[str, Any], added: set[str]) -> None:
         for name in file.dependency:
@@ -113,7 +113,7 @@ class ProtobufSchema:
                 module = name.removeprefix(WELL_KNOWN).removesuffix(".proto") + "_pb2"
                 self._pool.AddSerializedFile(_library(module).DESCRIPTOR.serialized_pb)
             else:
-                raise UndecodableData(
+                raise UndecodableBytes(
                     f"the Protobuf schema imports {name!r}, which it does not name"
                 )
         self._pool.Add(file)

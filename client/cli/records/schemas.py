@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ottla.client.cli.records.avro_schemas import AvroSchema
 from ottla.client.cli.records.protobuf_schemas import FIRST, ProtobufSchema
-from ottla.client.cli.run import CommandError, UndecodableData, UsageError
+from ottla.client.cli.run import CommandError, UndecodableBytes, UsageError
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class SchemaRegistry:
         self._by_id: dict[int, WrittenSchema] = {}
 
     async def by_id(self, schema_id: int) -> WrittenSchema:
-        """The schema of that id. Raises UndecodableData if the registry has none that can be
+        """The schema of that id. Raises UndecodableBytes if the registry has none that can be
         read, and CommandError if it fails."""
         found = self._by_id.get(schema_id)
         if found is None:
@@ -93,7 +93,7 @@ class SchemaRegistry:
         if kind == PROTOBUF:
             document = await self._ask(path + SERIALIZED)
         elif kind != AVRO:
-            raise UndecodableData(
+            raise UndecodableBytes(
                 f"schema {schema_id} is of the kind {kind}; AVRO, JSON and PROTOBUF can be read"
             )
         references: dict[str, str] = {}
@@ -108,7 +108,7 @@ class SchemaRegistry:
             if name in references:
                 continue
             if len(references) >= REFERENCES_MAX:
-                raise UndecodableData(f"a schema refers to more than {REFERENCES_MAX} others")
+                raise UndecodableBytes(f"a schema refers to more than {REFERENCES_MAX} others")
             subject, version = quote(str(one["subject"]), safe=""), int(one["version"])
             references[name] = ""
             found = await self._ask(f"/subjects/{subject}/versions/{version}{form}")
@@ -122,7 +122,7 @@ class SchemaRegistry:
             document: dict[str, Any] = await asyncio.to_thread(_fetch, request)
         except urllib.error.HTTPError as error:
             error.close()
-            kind = UndecodableData if error.code == HTTPStatus.NOT_FOUND else CommandError
+            kind = UndecodableBytes if error.code == HTTPStatus.NOT_FOUND else CommandError
             raise kind(
                 f"the schema registry answers {path} with {error.code} {error.reason}"
             ) from None
@@ -147,7 +147,7 @@ def _avro_schema(schema_id: int, schema: str, references: Mapping[str, str]) -> 
     except CommandError:
         raise
     except Exception as error:
-        raise UndecodableData(f"schema {schema_id} is no Avro schema: {error}") from None
+        raise UndecodableBytes(f"schema {schema_id} is no Avro schema: {error}") from None
 
 
 def _protobuf_schema(schema_id: int, schema: str, references: Mapping[str, str]) -> ProtobufSchema:
@@ -156,7 +156,7 @@ def _protobuf_schema(schema_id: int, schema: str, references: Mapping[str, str])
         files = {name: base64.b64decode(one, validate=True) for name, one in references.items()}
         main = base64.b64decode(schema, validate=True)
     except ValueError:
-        raise UndecodableData(
+        raise UndecodableBytes(
             f"the schema registry gives schema {schema_id} as text only; Protobuf needs one that "
             f"knows {SERIALIZED[1:]}"
         ) from None
@@ -228,7 +228,7 @@ def schema_id_of(data: bytes | None) -> int | None:
 
 
 async def as_json(registry: SchemaRegistry, data: bytes | None) -> bytes | None:
-    """Data of the wire format as JSON, and other data as it is. Raises UndecodableData, and
+    """Data of the wire format as JSON, and other data as it is. Raises UndecodableBytes, and
     CommandError for a registry that fails."""
     schema_id = schema_id_of(data)
     if data is None or schema_id is None:
@@ -246,7 +246,7 @@ async def as_json(registry: SchemaRegistry, data: bytes | None) -> bytes | None:
     except Exception:
         # Texts of the libraries are about their code.
         reason = "its bytes mean something else"
-    raise UndecodableData(f"it does not fit its schema {schema_id}: {reason}")
+    raise UndecodableBytes(f"it does not fit its schema {schema_id}: {reason}")
 
 
 def encoded(schema: WrittenSchema, value: bytes | None, what: str = "value") -> bytes | None:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from ottla.broker.tracing.open_telemetry import EXPORTER_LOGGER, QuietExporter
 from ottla.client.producer import Producer
+from tests.broker.support.node import HandClock
 from tests.support.in_process import running_broker
 
 if TYPE_CHECKING:
@@ -107,11 +110,41 @@ async def test_a_broker_without_a_collector_has_no_tracer() -> None:
     assert broker.parts.tracer is None
 
 
-async def test_a_collector_that_is_not_there_ends_nothing() -> None:
-    """Spans are worth less than records."""
+async def test_a_collector_that_is_not_there_ends_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Spans are worth less than records: the log gets one line."""
     await produce(
         {
             "ottla.tracing.endpoint": "http://127.0.0.1:1/v1/traces",
             "ottla.tracing.sample.ratio": "1",
         }
     )
+
+    assert [one for one in caplog.records if one.name.startswith("opentelemetry")] == []
+    (warning,) = [one for one in caplog.records if one.name == "ottla.tracing"]
+    assert "http://127.0.0.1:1/v1/traces does not take spans; " in warning.getMessage()
+
+
+def test_lost_spans_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """A batch leaves every five seconds. Lines for other exporters of the process stay."""
+
+    class Failing(SpanExporter):
+        def export(self, spans: object) -> SpanExportResult:
+            EXPORTER_LOGGER.error("Failed to export")
+            return SpanExportResult.FAILURE
+
+    clock = HandClock()
+    exporter = QuietExporter(Failing(), "http://collector", clock)
+    span: Any = None
+    for moment_ms in (0.0, 5_000.0, 59_000.0, 60_000.0, 61_000.0):
+        clock.now = moment_ms
+        exporter.export([span, span])
+    EXPORTER_LOGGER.error("of a program around the broker")
+    exporter.shutdown()
+
+    assert [one.getMessage() for one in caplog.records] == [
+        "the collector http://collector does not take spans; 2 are lost",
+        "the collector http://collector does not take spans; 6 are lost",
+        "of a program around the broker",
+    ]
