@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from ottla.broker.tracing.open_telemetry import EXPORTER_LOGGER, QuietExporter
+from ottla.broker.tracing.request_spans import RequestTracing
 from ottla.client.producer import Producer
 from tests.broker.support.node import HandClock
 from tests.support.in_process import running_broker
@@ -79,8 +81,8 @@ async def produce(settings: dict[str, str]) -> Broker:
 async def test_a_collector_gets_the_spans_of_requests(
     collector: Collector, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Between a client's span and the answer lies what the broker did. Each span has its event
-    before it ends, also of a handler that answers at once."""
+    """Between a client's span and the answer lies what the broker did. Each span has its
+    event."""
     await produce(
         {"ottla.tracing.endpoint": collector.endpoint, "ottla.tracing.sample.ratio": "1.0"}
     )
@@ -148,3 +150,35 @@ def test_lost_spans_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
         "the collector http://collector does not take spans; 6 are lost",
         "of a program around the broker",
     ]
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_a_request_is_handled_before_its_span_ends(is_at_once: bool) -> None:
+    """A span that has ended takes no event, and OpenTelemetry writes a line for each attempt."""
+    steps: list[str] = []
+    later: list[Any] = []
+
+    class Span:
+        def handled(self) -> None:
+            steps.append("handled")
+
+        def end(self, failure: str = "") -> None:
+            steps.append("end")
+
+    def behind(_peer: object, _frame: object, reply: Any) -> None:
+        if is_at_once:
+            reply.send([])
+        else:
+            later.append(reply)
+
+    tracer: Any = SimpleNamespace(begin=lambda _request: Span())
+    peer: Any = SimpleNamespace(client_host="127.0.0.1", listener="PLAINTEXT")
+    random: Any = SimpleNamespace(random=lambda: 0.0)
+    reply: Any = SimpleNamespace(send=lambda _parts, _mute_ms: None)
+    dispatch: Any = RequestTracing(tracer, 1.0, random, lambda _topic_id: None).traced(behind)
+    # Metadata of version 1, the number of the request, no client id.
+    dispatch(peer, memoryview(bytes.fromhex("0003 0001 00000007 ffff")), reply)
+    for one in later:
+        one.send([])
+
+    assert steps == ["handled", "end"]
