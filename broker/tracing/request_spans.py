@@ -1,7 +1,7 @@
 """Traces a share of the requests: when each was taken up, handled and answered.
 
-It stands in front of the dispatcher, which does not know of it. Loaded with
-``ottla.tracing.endpoint`` only; without it requests take the way that they take anyway.
+The tracer wraps the dispatcher, which needs no change. The broker loads it with
+``ottla.tracing.endpoint`` only; otherwise requests go to the dispatcher directly.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RequestTracer(Protocol):
 
 
 class TracedReply:
-    """Stands in for a request's reply, and ends the span when it is used.
+    """Wraps the reply of a request, and ends the span when the reply is sent.
 
     A handler that answers at once ends the span before it returns: it counts as handled then."""
 

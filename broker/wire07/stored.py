@@ -71,7 +71,7 @@ class AnchorNode:
 
 
 async def forget_deleted(session: MetadataSession) -> int:
-    """Delete the znodes of topics that are no longer there, or were made anew; how many.
+    """Delete the znodes of deleted and recreated topics; return how many.
 
     The store decides which those are: another broker may know of a topic that this one has not
     heard of. Raises StoreError."""

@@ -117,7 +117,7 @@ async def test_every_offset_is_read_whatever_the_size_of_the_fetch(max_bytes: in
 
 @pytest.mark.parametrize("ends", ["closed", "killed", "without indexes"])
 async def test_a_start_finds_everything_again(ends: str) -> None:
-    """By the clean mark, by recovery, and with indexes made anew from the entries."""
+    """By the clean mark, by recovery, and with indexes rebuilt from the entries."""
     bench = KeepingBench(settings=SMALL)
     log = await bench.filled()
     before, epochs = entries(log), bench.observer.epochs
