@@ -72,7 +72,15 @@ class CleaningCounts:
 class Survival:
     """Judges every batch of a log from its start, in order. Lives for one run."""
 
-    __slots__ = ("_horizons", "_key_map", "_producers", "_transactions", "end_offset", "kept")
+    __slots__ = (
+        "_horizons",
+        "_key_map",
+        "_producers",
+        "_transactions",
+        "end_offset",
+        "kept",
+        "map_bytes",
+    )
 
     def __init__(
         self,
@@ -86,6 +94,7 @@ class Survival:
         self._producers = producers
         self._horizons = horizons
         self.end_offset = key_map.end_offset
+        self.map_bytes = key_map.size_bytes
         self.kept = CleaningCounts()
 
     def start_group(self) -> None:

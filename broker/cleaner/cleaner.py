@@ -23,7 +23,7 @@ from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 
     from ottla.broker.log.partition_log import PartitionLog
     from ottla.broker.partitions.partition import PartitionRuntime
@@ -58,8 +58,18 @@ class CleaningSeams(Protocol):
     def worker(self) -> Worker | None: ...
 
 
+class CleanerRun(NamedTuple):
+    """The last run that came to its end; zeros before the first one."""
+
+    seconds: float = 0.0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    # Of its budget, how much memory the keys took, 0 to 1.
+    map_use: float = 0.0
+
+
 class CleaningStatus(NamedTuple):
-    """Counters since the start."""
+    """Counters since the start, and what the last look and the last run found."""
 
     runs: int
     # Runs that were abandoned because the log changed meanwhile (retention, truncation, deletion).
@@ -70,6 +80,15 @@ class CleaningStatus(NamedTuple):
     # As of the last look at all partitions: what a run could clean, due or not.
     dirty_bytes: int
     uncleanable: Mapping[TopicPartition, str]
+    # Whether the task has died of an unexpected failure.
+    is_dead: bool
+    # Milliseconds since all partitions were looked at; since the start, if that never was.
+    unseen_ms: float
+    # As of the last look: the largest dirty ratio, and the longest time that a log has been dirty
+    # beyond ``max.compaction.lag.ms``.
+    dirtiest_ratio: float
+    overdue_ms: int
+    last_run: CleanerRun
 
 
 class Cleaning:
@@ -92,6 +111,10 @@ class Cleaning:
         self._resting_until_ms: dict[TopicPartition, float] = {}
         self._runs = self._aborted = self._failures = 0
         self._read_bytes = self._freed_bytes = self._dirty_bytes = 0
+        self._is_dead = False
+        self._looked_ms = seams.clock.now_ms()
+        self._dirtiest_ratio, self._overdue_ms = 0.0, 0
+        self._last_run = CleanerRun()
 
     def status(self) -> CleaningStatus:
         """How it goes."""
@@ -103,13 +126,26 @@ class Cleaning:
             self._freed_bytes,
             self._dirty_bytes,
             {partition: reason for partition, (_, reason) in self._spoiled.items()},
+            self._is_dead,
+            self._seams.clock.now_ms() - self._looked_ms,
+            self._dirtiest_ratio,
+            self._overdue_ms,
+            self._last_run,
         )
+
+    def uncleanable_logs(self) -> Iterator[PartitionLog]:
+        """Iterate over the logs that are set apart."""
+        return iter([log for log, _reason in self._spoiled.values()])
 
     async def run(self) -> None:
         """Clean whatever is due, then look again after ``log.cleaner.backoff.ms``."""
-        while True:
-            if not await self.clean_dirtiest():
-                await self._seams.clock.sleep(max(1, self._settings().backoff_ms))
+        try:
+            while True:
+                if not await self.clean_dirtiest():
+                    await self._seams.clock.sleep(max(1, self._settings().backoff_ms))
+        except Exception:
+            self._is_dead = True
+            raise
 
     async def clean_dirtiest(self) -> bool:
         """Clean the log that needs it most; False if none did, or it came to nothing."""
@@ -139,7 +175,7 @@ class Cleaning:
                 if one.partition in self._spoiled and self._spoiled[one.partition][0] is one.log
             }
         surveys = []
-        dirty_bytes = 0
+        dirty_bytes, dirtiest_ratio, overdue_ms = 0, 0.0, 0
         for one in self._partitions:
             if one.settings.compaction is None:
                 # Most are not compacted, and cost a glance.
@@ -158,9 +194,12 @@ class Cleaning:
             if found is None:
                 continue
             dirty_bytes += found.dirt.dirty_bytes
+            dirtiest_ratio = max(dirtiest_ratio, found.dirt.ratio)
+            overdue_ms = max(overdue_ms, found.dirt.overdue_ms)
             if now_ms >= self._resting_until_ms.get(one.partition, 0):
                 surveys.append(found)
-        self._dirty_bytes = dirty_bytes
+        self._dirty_bytes, self._looked_ms = dirty_bytes, now_ms
+        self._dirtiest_ratio, self._overdue_ms = dirtiest_ratio, overdue_ms
         return surveys
 
     async def _clean(self, found: Survey) -> bool:
@@ -218,6 +257,7 @@ class Cleaning:
             return False
         plan = plan_run(again, self._settings(), clock.wall_ms(), trusts_clock=self.trusts_clock())
         end_offset = number = 0
+        started_ms, run = clock.now_ms(), CleanerRun()
         try:
             async with aclosing(self._groups(plan)) as groups:
                 async for group in groups:
@@ -227,6 +267,12 @@ class Cleaning:
                         self._aborted += 1
                         return False
                     number, end_offset = group.number + 1, group.end_offset
+                    run = CleanerRun(
+                        (clock.now_ms() - started_ms) / 1000,
+                        run.read_bytes + group.bytes_read,
+                        run.written_bytes + group.files.size_bytes,
+                        group.map_use,
+                    )
         except (CorruptLogError, KafkaError, OSError):
             if plan.is_current(number):
                 raise
@@ -237,6 +283,7 @@ class Cleaning:
             log.cleaned_offset = max(log.cleaned_offset, min(end_offset, log.log_end_offset))
             await log.home.save_cleaner_offsets()
         self._runs += 1
+        self._last_run = run
         self._resting_until_ms.pop(one.partition, None)
         return True
 

@@ -68,7 +68,8 @@ class Slice(NamedTuple):
 
 
 class CleanedGroup(NamedTuple):
-    """A group of segments was written anew. ``end_offset``: how far the map of keys reached."""
+    """A group of segments was written anew. ``end_offset``: how far the map of keys reached;
+    ``map_use``: which part of its budget of memory the map took."""
 
     number: int
     files: CleanedFiles
@@ -78,6 +79,7 @@ class CleanedGroup(NamedTuple):
     records_kept: int
     markers_dropped: int
     is_changed: bool
+    map_use: float
 
 
 def clean_log(disk: Disk, order: CleanOrder) -> Iterator[Slice | CleanedGroup]:
@@ -165,6 +167,7 @@ def _clean_group(
         kept.records_kept,
         kept.markers_dropped,
         kept.is_changed or len(group) > 1,
+        survival.map_bytes / max(1, order.budget_bytes),
     )
 
 

@@ -63,7 +63,13 @@ class Dirt(NamedTuple):
     end_offset: int
     clean_bytes: int
     dirty_bytes: int
-    is_overdue: bool = False
+    # How long the oldest dirty record has been older than ``max.compaction.lag.ms``.
+    overdue_ms: int = 0
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether records are dirty for longer than the topic allows."""
+        return self.overdue_ms > 0
 
     @property
     def ratio(self) -> float:
@@ -115,13 +121,10 @@ def survey(
             if oldest_dirty == NO_TIMESTAMP:
                 oldest_dirty = segment.first_timestamp
     assert dirty_bytes == 0 or first_dirty < end_offset
-    is_overdue = (
-        rules.has_deadline
-        and dirty_bytes > 0
-        and oldest_dirty > NO_TIMESTAMP
-        and wall_ms - oldest_dirty > rules.max_compaction_lag_ms
-    )
-    return Dirt(first_dirty, end_offset, clean_bytes, dirty_bytes, is_overdue)
+    overdue_ms = 0
+    if rules.has_deadline and dirty_bytes > 0 and oldest_dirty > NO_TIMESTAMP:
+        overdue_ms = max(0, wall_ms - oldest_dirty - rules.max_compaction_lag_ms)
+    return Dirt(first_dirty, end_offset, clean_bytes, dirty_bytes, overdue_ms)
 
 
 def order_of_work(dirt: Dirt) -> tuple[bool, float, int]:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ottla.broker.metrics.audit import audit_families
+from ottla.broker.metrics.cleaner import cleaner_families
 from ottla.broker.metrics.cluster import cluster_families
 from ottla.broker.metrics.controller import controller_families
 from ottla.broker.metrics.exposition import counter, gauge
@@ -99,6 +100,9 @@ class BrokerCollectors:
         yield from replica_families(self._parts.partitions)
         if self._state.logs is not None:
             yield from directory_families(self._state.logs)
+            if self._shared.config.log_cleaner_enable:
+                paths = [each.path for each in self._state.logs.directories]
+                yield from cleaner_families(self._parts.cleaning, paths)
 
     def _replication(self) -> Iterator[Family]:
         yield from isr_families(self._parts.isr_writer)

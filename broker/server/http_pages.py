@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from ottla.broker.metrics.exposition import CONTENT_TYPE, render
 from ottla.broker.metrics.loop_delay import LoopDelay
 from ottla.broker.network.http import HttpServer, Page
-from ottla.broker.server.collectors import BrokerCollectors
 from ottla.broker.server.listening import metrics_address
 from ottla.broker.server.run_state import illness, obstacle, remark, separation
 from ottla.broker.server.stores import CannotStart
 
 if TYPE_CHECKING:
     from ottla.broker.metrics.exposition import Collector
+    from ottla.broker.server.collectors import BrokerCollectors
     from ottla.broker.server.parts import BrokerParts
     from ottla.broker.server.run_state import RunState
     from ottla.protocol.ports import Address
@@ -27,8 +27,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.broker")
 
 
+def _broker_collectors() -> type[BrokerCollectors]:
+    """Loaded by brokers whose metrics are asked for only."""
+    from ottla.broker.server.collectors import BrokerCollectors
+
+    return BrokerCollectors
+
+
 class HttpPages:
-    """Owned by the broker. Add to ``collectors`` to expose more metrics."""
+    """Owned by the broker."""
 
     def __init__(self, parts: BrokerParts, state: RunState) -> None:
         self._parts = parts
@@ -36,10 +43,7 @@ class HttpPages:
         self._loop_delay = LoopDelay(parts.shared.ports.clock)
         self._http: HttpServer | None = None
         self.address: Address | None = None
-        self.collectors: list[Collector] = [
-            *BrokerCollectors(parts, state).all(),
-            self._loop_delay.families,
-        ]
+        self._collectors: list[Collector] = []
 
     def listen(self) -> None:
         """Serve the pages if ``ottla.metrics.listener`` is set. Raises CannotStart."""
@@ -60,7 +64,14 @@ class HttpPages:
 
     def measure(self) -> None:
         """Begin with what has to be watched all the time; ``close`` ends it."""
+        self._find_collectors()
         self._loop_delay.start()
+
+    def _find_collectors(self) -> list[Collector]:
+        if not self._collectors:
+            found = _broker_collectors()(self._parts, self._state)
+            self._collectors = [*found.all(), self._loop_delay.families]
+        return self._collectors
 
     def close(self) -> None:
         """Close the HTTP server. May be called again."""
@@ -76,7 +87,7 @@ class HttpPages:
     def page(self, path: str) -> Page | None:
         """Return the page at ``path``; None if there is none."""
         if path == "/metrics":
-            families = (family for collect in self.collectors for family in collect())
+            families = (family for collect in self._find_collectors() for family in collect())
             return Page(HTTPStatus.OK, render(families), CONTENT_TYPE)
         if path == "/healthz":
             return _status_page(illness(self._state), remark(self._state))

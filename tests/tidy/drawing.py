@@ -172,7 +172,7 @@ broker.handlers.transactions: broker.coordinating broker.engine broker.handlers
 broker.wire07: broker.authorization broker.engine broker.handlers broker.log.storage broker.network
     broker.partitions broker.replica coordinator.metadata coordinator.store protocol.message_sets
     protocol.messages protocol.records protocol.wire07
-broker.metrics: broker.api broker.coordinating broker.engine broker.following
+broker.metrics: broker.api broker.cleaner broker.coordinating broker.engine broker.following
     broker.log.directories broker.metadata broker.network broker.partitions broker.quotas
     broker.security broker.telemetry coordinator.group coordinator.metadata coordinator.store
 broker.telemetry: broker.engine broker.metadata coordinator.configs coordinator.metadata

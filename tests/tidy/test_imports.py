@@ -243,6 +243,7 @@ LOADERS = {
     "ottla.broker.metadata.settings",
     "ottla.broker.metrics.groups",
     "ottla.broker.security.listener_logins",
+    "ottla.broker.server.http_pages",
     "ottla.broker.server.parts",
     "ottla.broker.server.stores",
     "ottla.broker.testing.cluster",
