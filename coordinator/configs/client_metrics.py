@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,15 +14,18 @@ from ottla.coordinator.configs.definitions import (
     Update,
     define,
     read_table,
+    unknown,
 )
 from ottla.coordinator.patterns import compile_pattern
-from ottla.protocol.configs import ConfigSource
+from ottla.protocol.configs import ConfigOperation, ConfigSource
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+INT32_MAX = 2**31 - 1
+_INT32 = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 METRICS = "metrics"
 INTERVAL = "interval.ms"
 MATCH = "match"
@@ -109,6 +113,7 @@ class ClientMetricsRules:
     @staticmethod
     def check(values: Mapping[str, str | None]) -> dict[str, str]:
         """The whole set, as AlterConfigs brings it. Raises KafkaError."""
+        _refuse_as_kafka(values)
         checked = check_known(values, CLIENT_METRICS_CONFIGS, "client metrics")
         _check_together(checked)
         return checked
@@ -116,6 +121,8 @@ class ClientMetricsRules:
     @staticmethod
     def change(current: Mapping[str, str], changes: Sequence[ConfigAlteration]) -> dict[str, str]:
         """The settings after an incremental change. Raises KafkaError."""
+        wanted = [one for one in changes if one.operation != ConfigOperation.DELETE]
+        _refuse_as_kafka({one.name: one.value for one in wanted})
         changed = change_known(current, changes, CLIENT_METRICS_CONFIGS, "client metrics")
         _check_together(changed)
         return changed
@@ -128,6 +135,19 @@ class ClientMetricsRules:
             described(name, definition, definition.default, stored.get(name), source)
             for name, definition in CLIENT_METRICS_CONFIGS.items()
         ]
+
+
+def _refuse_as_kafka(values: Mapping[str, str | None]) -> None:
+    """Kafka answers INVALID_REQUEST, not INVALID_CONFIG, for an unknown name and for an interval
+    outside of its range; a text that is no number, and a bad ``match``, are INVALID_CONFIG."""
+    for name in values:
+        if name not in CLIENT_METRICS_CONFIGS:
+            text = unknown(name, "client metrics", CLIENT_METRICS_CONFIGS)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+    interval = (values.get(INTERVAL) or "").strip()
+    problem = CLIENT_METRICS_CONFIGS[INTERVAL].problem(interval)
+    if problem is not None and _INT32.fullmatch(interval) and abs(int(interval)) <= INT32_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
 
 
 def _check_together(values: Mapping[str, str]) -> None:
