@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 # JSON: a list of objects with time_ms, event, member_id, epoch, detail and text.
 TIMELINE = "ottla.timeline"
 # With a partition and an offset behind it, of a topic: JSON, or null if nothing is remembered.
+# Each may look through 50,000 marks.
+PROGRESS_MAX = 16
 PROGRESS = re.compile(r"ottla\.progress\.(\d{1,10})\.(\d{1,19})", re.ASCII)
 _DOCUMENTATION_VERSION = 3
 
@@ -127,6 +129,8 @@ def describe(
 ) -> describe_configs.DescribeConfigsResponse:
     """Every setting of each resource, or those that are named."""
     response = describe_configs.DescribeConfigsResponse()
+    watch = services.progress
+    asked = 0 if watch is None else _progress_count(request)
     for resource in request.resources:
         result = describe_configs.DescribeConfigsResult(
             error_message="",
@@ -151,8 +155,9 @@ def describe(
             ]
             if target.is_group and TIMELINE in (names or ()):
                 result.configs.append(_timeline(services, context, target.name))
-            if target.is_topic and services.progress is not None:
-                result.configs += _progress(services.progress, target.name, names or ())
+            if target.is_topic and watch is not None and names:
+                _check_progress_count(asked)
+                result.configs += _progress(watch, target.name, names)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
     return response
@@ -170,6 +175,22 @@ def _timeline(
     return describe_configs.DescribeConfigsResourceResult(
         name=TIMELINE, value=value, read_only=True, config_source=ConfigSource.GROUP
     )
+
+
+def _progress_count(request: describe_configs.DescribeConfigsRequest) -> int:
+    """Return how many records the request asks the progress of."""
+    return sum(
+        PROGRESS.fullmatch(name) is not None
+        for resource in request.resources
+        for name in resource.configuration_keys or ()
+    )
+
+
+def _check_progress_count(count: int) -> None:
+    """Refuse a request that would keep the broker busy. Raises KafkaError."""
+    if count > PROGRESS_MAX:
+        text = f"a request may ask for the progress of {PROGRESS_MAX} records, not of {count}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
 def _progress(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages import alter_configs, incremental_alter_configs
+from ottla.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 from tests.broker.support.requests import create
 from tests.support.in_process import running_broker
 
@@ -123,3 +123,29 @@ async def test_what_coordinators_live_on_stays_compacted(topic: str) -> None:
         assert codes == [[(topic, ErrorCode.INVALID_CONFIG)]] * 3
         assert allowed == [[(topic, ErrorCode.NONE)]] * 2
         assert running.broker.metadata.config("topics", topic)["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize("count", [16, 17])
+async def test_one_request_asks_for_the_progress_of_a_bounded_number_of_records(
+    count: int,
+) -> None:
+    """Each of them may look through 50,000 marks, and a request has room for thousands."""
+    settings = {"ottla.trace.interval.ms": "1000"}
+    half = [f"ottla.progress.0.{number}" for number in range(count // 2)]
+    other = [f"ottla.progress.0.{number}" for number in range(count - len(half))]
+    async with running_broker(settings) as running, running.connect() as client:
+        for name in ("a", "b"):
+            await create(client, name)
+        resources = [
+            describe_configs.DescribeConfigsResource(
+                resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=keys
+            )
+            for name, keys in (("a", half), ("b", other))
+        ]
+        answer = await client.call(4, describe_configs.DescribeConfigsRequest(resources=resources))
+
+    codes = {one.error_code for one in answer.results}
+    listed = sum(len(one.configs) for one in answer.results)
+    assert (codes, listed) == (
+        ({ErrorCode.NONE}, 16) if count == 16 else ({ErrorCode.INVALID_REQUEST}, 0)
+    )
