@@ -184,7 +184,7 @@ class Console:
                 pieces = make(self.connection_of(request), question, self._tails)
                 first = await anext(pieces)
             except EXPECTED as error:
-                return self.failure(request, error)
+                return self._no_file(request, error)
             name = f"{question.path['topic']}.{ending}"
             return StreamingResponse(
                 going_on(first, pieces), headers=as_file(name), media_type=kind
@@ -204,10 +204,16 @@ class Console:
                 self.connection_of(request), topic, partition, offset, is_raw=True
             )
         except EXPECTED as error:
-            return self.failure(request, error)
+            return self._no_file(request, error)
         content = record.key if part == "key" else record.value
         headers = as_file(f"{topic}-{partition}-{offset}-{part}.bin")
         return Response(content or b"", headers=headers, media_type="application/octet-stream")
+
+    def _no_file(self, request: Request, error: Exception) -> Response:
+        """Return why there is no download: a page for browsers, and JSON for programs, which do not
+        ask for HTML."""
+        as_json = "text/html" not in request.headers.get("accept", "")
+        return self._pages.failure(error, self.visit_of(request), as_json=as_json)
 
     def page(
         self, template: str, document: dict[str, object], visit: Visit | None, status: int = 200

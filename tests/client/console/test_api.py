@@ -8,9 +8,11 @@ import jsonschema
 import pytest
 
 import ottla
+from ottla.client.console.openapi import plain_path
 from ottla.client.console.page_table import PAGES
 from ottla.client.console.views.results import RESULTS
 from tests.client.console.site import console_of
+from tests.tidy.tree import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -140,3 +142,15 @@ async def test_an_answer_with_another_key_is_noticed(browser: httpx.AsyncClient)
     ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(broken, schema)
+
+
+def test_the_page_about_the_console_names_the_path_of_each_page() -> None:
+    """A program needs it for the JSON side, and a person for a bookmark."""
+    text = (ROOT / "docs" / "console.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+
+    assert [spec.path for spec in PAGES if not _is_named(plain_path(spec.path), rows)] == []
+
+
+def _is_named(path: str, rows: list[str]) -> bool:
+    return any(f"`{path}`" in row for row in rows)

@@ -6,13 +6,13 @@ import io
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
+import pytest
 
 from ottla.client.console import downloads
 from tests.client.console.test_messages import _fill
 
 if TYPE_CHECKING:
     import httpx
-    import pytest
 
     import ottla
 
@@ -74,3 +74,30 @@ async def test_the_number_of_downloads_is_limited(
     monkeypatch.setattr("ottla.client.console.streams.TAILS_MAX", 0)
 
     assert (await browser.get("/topics/crowded/messages.jsonl")).status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("refused/messages.jsonl?limit=none", 400),
+        ("refused/messages.parquet?where=x", 400),
+        ("refused/content?part=x", 400),
+        ("absent/messages.jsonl", 404),
+        ("absent/messages.parquet", 404),
+        ("absent/content", 404),
+    ],
+)
+async def test_a_program_reads_why_there_is_no_download_as_json(
+    brokers: ottla.Cluster, browser: httpx.AsyncClient, path: str, status: int
+) -> None:
+    """It cannot read a page; a person who pressed the button can."""
+    topic = f"refused-{path.rpartition('.')[2].partition('?')[0].replace('/', '-')}"
+    if status == 400:
+        brokers.create_topic(topic)
+    url = f"/topics/{path.replace('refused', topic)}"
+    for_program = await browser.get(url)
+    for_person = await browser.get(url, headers={"accept": "text/html,*/*;q=0.8"})
+
+    assert for_program.status_code == for_person.status_code == status
+    assert list(for_program.json()) == ["error"]
+    assert for_person.headers["content-type"].startswith("text/html")
