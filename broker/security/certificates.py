@@ -8,10 +8,13 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.version import install_advice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _DAY = datetime.timedelta(days=1)
 # Clocks of other machines may be slow.
@@ -116,6 +119,28 @@ class Authority:
             names = x509.SubjectAlternativeName([_general_name(name) for name in wish.names])
             builder = builder.add_extension(names, critical=False)
         return Issued(_pem(_signed(builder, self._key)), _key_pem(key))
+
+
+def revocation_list(kept: Issued, revoked: Sequence[Issued], days: float = 30) -> str:
+    """Return the authority's revocation list in PEM form; it expires after that many days, or has
+    expired if they are negative. Raises CryptographyMissing."""
+    modules = _modules()
+    x509 = modules.x509
+    key = modules.serialization.load_pem_private_key(kept.key.encode(), None)
+    authority = x509.load_pem_x509_certificate(kept.certificate.encode())
+    now = datetime.datetime.now(datetime.UTC)
+    last = now + days * _DAY
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(authority.subject)
+        .last_update(min(now, last) - _BEFORE)
+        .next_update(last)
+    )
+    for one in revoked:
+        serial = x509.load_pem_x509_certificate(one.certificate.encode()).serial_number
+        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
+        builder = builder.add_revoked_certificate(entry.build())
+    return _pem(_signed(builder, key))
 
 
 def is_good_for(pem: str, names: tuple[str, ...], days: float = 30) -> bool:
@@ -224,7 +249,7 @@ def _key_pem(key: Any) -> str:
     return pem.decode()
 
 
-def _pem(certificate: Any) -> str:
+def _pem(signed: Any) -> str:
     encoding = _modules().serialization.Encoding.PEM
-    pem: bytes = certificate.public_bytes(encoding)
+    pem: bytes = signed.public_bytes(encoding)
     return pem.decode()

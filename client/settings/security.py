@@ -30,6 +30,7 @@ TLS_NAMES = frozenset(
         "ssl.certificate.location",
         "ssl.certificate.pem",
         "ssl.cipher.suites",
+        "ssl.crl.location",
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
         "ssl.key.location",
@@ -61,7 +62,6 @@ WITHOUT_EFFECT = frozenset(
 # An application that sets these relies on a check or a key store that would be missing.
 UNSUPPORTED = frozenset(
     {
-        "ssl.crl.location",
         "ssl.engine.factory.class",
         "ssl.engine.id",
         "ssl.engine.location",

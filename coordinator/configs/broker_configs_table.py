@@ -624,6 +624,8 @@ ssl.cipher.suites | list | "" | - | per-broker | yes
     TLS cipher suites that are allowed.
 ssl.client.auth | string | none | {required, requested, none} | per-broker | yes
     Whether clients must show a certificate.
+ssl.crl.location | string | null | - | per-broker | yes
+    PEM file with the revocation lists of the authorities; revoked certificates are refused.
 ssl.enabled.protocols | list | TLSv1.2,TLSv1.3 | - | per-broker | yes
     TLS versions that are allowed.
 ssl.endpoint.identification.algorithm | string | https | - | per-broker | yes

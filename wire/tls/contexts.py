@@ -22,12 +22,14 @@ _TLS13_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA
 
 
 class TlsMaterial(NamedTuple):
-    """The content of the stores as PEM. ``own``: a key and its certificate chain."""
+    """The content of the stores as PEM. ``own``: a key and its certificate chain; ``revoked``:
+    revocation lists."""
 
     own: bytes | None
     own_password: str | None
     trusted: str | None
     trusted_directory: str | None = None
+    revoked: bytes | None = None
 
     def __repr__(self) -> str:
         return "TlsMaterial(...)"
@@ -49,6 +51,7 @@ def server_context(settings: TlsSettings, material: TlsMaterial) -> ssl.SSLConte
         _trust(context, material.trusted)
         is_required = settings.client_auth == "required"
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
+        _revoke(context, material.revoked)
         # A resumed session could continue after the client's certificate has expired.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
@@ -68,6 +71,7 @@ def client_context(settings: TlsSettings, material: TlsMaterial) -> ssl.SSLConte
         context.load_verify_locations(capath=material.trusted_directory)
     else:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    _revoke(context, material.revoked)
     if material.own is not None:
         _load_own(context, material)
     return context
@@ -114,6 +118,23 @@ def _trust(context: ssl.SSLContext, pem: str) -> None:
         raise BadTls(f"the trust store holds no certificates in PEM form: {error}") from error
     if not context.cert_store_stats()["x509"]:
         raise BadTls("the trust store holds no certificate")
+
+
+def _revoke(context: ssl.SSLContext, lists: bytes | None) -> None:
+    """Refuse certificates that the lists name, and certificates whose authority has no list, or
+    only an expired one: a missing list must not readmit what it revoked."""
+    if lists is None:
+        return
+    try:
+        with _as_file(lists) as path:
+            context.load_verify_locations(cafile=path)
+    except (ssl.SSLError, OSError) as error:
+        raise BadTls(f"ssl.crl.location holds no revocation list that can be read: {error}") from (
+            error
+        )
+    if not context.cert_store_stats()["crl"]:
+        raise BadTls("ssl.crl.location holds no revocation list that can be read")
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
 def _load_own(context: ssl.SSLContext, material: TlsMaterial) -> None:

@@ -9,6 +9,9 @@ _NOT_YET_VALID, _EXPIRED = 9, 10
 _UNTRUSTED = frozenset({2, 18, 19, 20, 21, 27})
 _INVALID_PURPOSE = 26
 _OTHER_NAME = frozenset({62, 63, 64})
+_REVOKED = 23
+# Of revocation lists: missing, expired, not valid yet, or not signed by the authority.
+_NO_LIST, _LIST_EXPIRED, _LIST_UNUSABLE = 3, 12, frozenset({8, 11, 15, 16, 33, 35, 36})
 
 # OpenSSL's reasons for bytes that are not TLS.
 _NO_TLS = frozenset(
@@ -90,6 +93,20 @@ def _about_certificate(error: ssl.SSLCertVerificationError, server_name: str | N
         return (
             f"{whose} is not signed by an authority that is trusted here ({text}): set "
             "ssl.truststore.location (or ssl.ca.location) to a PEM file with that authority"
+        )
+    if code == _REVOKED:
+        return f"{whose} has been revoked: use another one"
+    if code == _NO_LIST:
+        return f"{whose} is refused: ssl.crl.location has no revocation list of its authority"
+    if code == _LIST_EXPIRED:
+        return (
+            f"{whose} is refused: its authority's revocation list in ssl.crl.location has "
+            "expired; put a new one there"
+        )
+    if code in _LIST_UNUSABLE:
+        return (
+            f"{whose} is refused: its authority's revocation list in ssl.crl.location cannot be "
+            f"used ({text})"
         )
     if code == _INVALID_PURPOSE:
         return f"{whose} was issued for another purpose: its extended key usage does not fit"

@@ -19,6 +19,7 @@ CLIENT_AUTH = ("none", "requested", "required")
 SETTINGS = (
     "ssl.cipher.suites",
     "ssl.client.auth",
+    "ssl.crl.location",
     "ssl.enabled.protocols",
     "ssl.endpoint.identification.algorithm",
     "ssl.key.password",
@@ -71,8 +72,8 @@ class StoreTexts(NamedTuple):
 
 class TlsSettings(NamedTuple):
     """``own``: this side's key and certificates; ``trusted``: the authorities of the other side,
-    not set for those of the system. ``client_auth`` is a listener's, ``checks_name`` and
-    ``verifies`` are a client's."""
+    not set for those of the system. ``revoked_path``: a file with those authorities' revocation
+    lists. ``client_auth`` is a listener's, ``checks_name`` and ``verifies`` are a client's."""
 
     own: StoreTexts = StoreTexts()
     trusted: StoreTexts = StoreTexts()
@@ -81,11 +82,13 @@ class TlsSettings(NamedTuple):
     client_auth: str = "none"
     checks_name: bool = True
     verifies: bool = True
+    revoked_path: str | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
         """All files."""
-        return (*self.own.paths, *self.trusted.paths)
+        revoked = () if self.revoked_path is None else (self.revoked_path,)
+        return (*self.own.paths, *self.trusted.paths, *revoked)
 
 
 def tls_settings(texts: Mapping[str, str | None]) -> TlsSettings:
@@ -126,6 +129,7 @@ def tls_settings(texts: Mapping[str, str | None]) -> TlsSettings:
         client_auth=client_auth,
         checks_name=_checks_name(algorithm),
         verifies=(text("enable.ssl.certificate.verification") or "true").lower() != "false",
+        revoked_path=text("ssl.crl.location"),
     )
     _check(settings)
     return settings

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ottla.wire.tls.settings import StoreTexts, TlsSettings
 
 _PEM = b"-----BEGIN "
+_LIST = b"-----BEGIN X509 CRL-----"
 # The first bytes of Java's own formats, JKS and JCEKS.
 _JAVA = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 
@@ -23,7 +24,8 @@ def material_of(settings: TlsSettings, read: Callable[[str], bytes]) -> TlsMater
 
     Raises BadTls, with the path in the sentence, and what ``read`` raises but for OSError."""
     own, password = _own(settings.own, read)
-    return TlsMaterial(own, password, _trusted(settings.trusted, read))
+    trusted = _trusted(settings.trusted, read)
+    return TlsMaterial(own, password, trusted, revoked=_revoked(settings.revoked_path, read))
 
 
 def _own(store: StoreTexts, read: Callable[[str], bytes]) -> tuple[bytes | None, str | None]:
@@ -58,6 +60,18 @@ def _trusted(store: StoreTexts, read: Callable[[str], bytes]) -> str | None:
     if store.kind == "PEM":
         raise BadTls(f"ssl.truststore.location: {store.path} is no PEM file")
     return _certificates_of_pkcs12(store.path, content, store.password)
+
+
+def _revoked(path: str | None, read: Callable[[str], bytes]) -> bytes | None:
+    if path is None:
+        return None
+    content = _content(path, "ssl.crl.location", read)
+    if _LIST not in content:
+        raise BadTls(
+            f"ssl.crl.location: {path} holds no revocation list in PEM form; openssl crl "
+            "-inform DER -in LIST.crl -out LIST.pem converts one in DER form"
+        )
+    return content
 
 
 def unfolded(text: str) -> str:
