@@ -42,6 +42,15 @@ class Authorizer:
 
     # Incremented when a decision may have changed.
     version = 0
+    # Hears of each refusal, for the audit log.
+    tell: Tell | None = None
+
+    def refused(self, caller: RequestCaller, reason: str) -> None:
+        """Report a request that only brokers make, and that is refused whatever the rules allow."""
+        if self.tell is not None:
+            cluster = AclResourceType.CLUSTER, CLUSTER_NAME
+            decision = AclDecision(False, reason)
+            self.tell(caller, Operation.CLUSTER_ACTION, *cluster, decision)
 
     def is_allowed(
         self, caller: RequestCaller, operation: Operation, resource: AclResourceType, name: str
@@ -112,7 +121,7 @@ class AclAuthorizer(Authorizer):
     ) -> None:
         self._super_users = super_users
         self._open_without_rules = open_without_rules
-        self._tell = tell
+        self.tell: Tell = tell
         self._index: AclIndex | None = None
         self.version = 0
         # True for decisions that are not audited; other decisions are audited each time.
@@ -182,9 +191,9 @@ class AclAuthorizer(Authorizer):
         decision: AclDecision,
     ) -> bool:
         """Tell of the decision. Returns whether the operation may go on."""
-        may_go_on = self._tell(caller, operation, *named, decision)
+        may_go_on = self.tell(caller, operation, *named, decision)
         if decision.is_allowed and not may_go_on:
-            self._tell(caller, operation, *named, _NO_LINE)
+            self.tell(caller, operation, *named, _NO_LINE)
         return decision.is_allowed and may_go_on
 
     def may_on_any(

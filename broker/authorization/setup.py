@@ -38,7 +38,9 @@ def build_authorization(
 ) -> Authorization:
     """Build the authorizer. All accepted class names stand for Ottla's only one."""
     if not config.authorizer_class_name:
-        return Authorization(Authorizer(), None)
+        allowing = Authorizer()
+        allowing.tell = tell
+        return Authorization(allowing, None)
     _warn(config)
     authorizer = AclAuthorizer(
         super_users_of(config),

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.security")
 
+NOT_OF_BROKERS = "the listener is not the one that brokers use among themselves"
+BOUND = "ottla.broker.principals does not"
+
 TopicAndIndex = tuple[str, int]
 ErrorOf = dict[TopicAndIndex, int]
 
@@ -59,7 +62,10 @@ def is_from_broker(services: Services, context: RequestContext, node_id: int) ->
 def may_act_for_cluster(services: Services, context: RequestContext) -> bool:
     """Whether a request came by the listener of brokers, or one that counts as such for a time
     (``ottla.inter.broker.listeners``), and its sender may act for the cluster."""
-    return _is_of_brokers(services, context) and services.authorizer.is_allowed(
+    if not _is_of_brokers(services, context):
+        services.authorizer.refused(context, NOT_OF_BROKERS)
+        return False
+    return services.authorizer.is_allowed(
         context, Operation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
     )
 
@@ -87,6 +93,7 @@ def is_principal_of_any(services: Services, context: RequestContext) -> bool:
     if any(may_speak_as(templates, principal, node_id) for node_id in brokers):
         return True
     _tell_once(principal, -1, templates)
+    services.authorizer.refused(context, f"{BOUND} let it speak as any broker")
     return False
 
 
@@ -96,6 +103,7 @@ def is_principal_of(services: Services, context: RequestContext, node_id: int) -
     if may_speak_as(templates, context.principal, node_id):
         return True
     _tell_once(context.principal, node_id, templates)
+    services.authorizer.refused(context, f"{BOUND} let it speak as broker {node_id}")
     return False
 
 

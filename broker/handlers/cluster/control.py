@@ -39,6 +39,9 @@ async def handle(
             context.principal,
             *claim,
         )
+        services.authorizer.refused(
+            context, f"broker {claim.node_id} is not the controller of epoch {claim.epoch}"
+        )
         return _refused(request, ErrorCode.STALE_CONTROLLER_EPOCH)
     return await services.control.apply(request)
 

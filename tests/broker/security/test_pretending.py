@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from ottla.broker.authorization.authorizer import AclAuthorizer
 from ottla.broker.authorization.index import AclIndex
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.protocol.acls import AclPattern, AclResourceType, AclRule, Operation, Permission
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest
@@ -179,6 +181,52 @@ async def test_on_the_listener_of_clients_a_broker_is_none_either() -> None:
             assert set(await _as_controller(root)) == {REFUSED}
             assert set(await _as_follower(root)) == {HIDDEN}
         assert _state(running) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "user", "listener", "reason"),
+    [
+        ({}, "root", "SASL_PLAINTEXT", "the listener is not the one that brokers use"),
+        ({}, "alice", "SASL_PLAINTEXT", "the listener is not the one that brokers use"),
+        ({}, "alice", "BROKERS", "there are no rules about it"),
+        (
+            {"ottla.broker.principals": "User:broker-{id}"},
+            "root",
+            "BROKERS",
+            "ottla.broker.principals does not let it speak as broker 1",
+        ),
+        ({}, "root", "BROKERS", f"broker 1 is not the controller of epoch {FAR_AHEAD}"),
+        (
+            {"authorizer.class.name": "", "super.users": ""},
+            "alice",
+            "SASL_PLAINTEXT",
+            "the listener is not the one that brokers use",
+        ),
+    ],
+)
+async def test_each_refused_order_of_a_controller_has_a_line_in_the_audit_log(
+    more: dict[str, str], user: str, listener: str, reason: str
+) -> None:
+    """Also when no rule decides, and without an authorizer: who tried, what, where, and why not."""
+    disk = MemoryDisk()
+    disk.make_directory("/audit")
+    settings = {**_settings(), "ottla.audit.log": "/audit/lines", **more}
+    request = UpdateMetadataRequest(
+        controller_id=1, controller_epoch=FAR_AHEAD, broker_epoch=FAR_AHEAD
+    )
+    async with running_broker(settings, disk=disk) as running:
+        authorizer = running.broker.parts.authorization.authorizer
+        if isinstance(authorizer, AclAuthorizer):
+            authorizer.take(AclIndex.of(_rules()))
+        async with _as(running, user, listener) as client:
+            assert (await client.call(8, request)).error_code != ErrorCode.NONE
+    kept = disk.open("/audit/lines")
+    lines = [json.loads(line) for line in kept.pread(kept.size_bytes, 0).splitlines()]
+    (line,) = [one for one in lines if one.get("api") == "UPDATE_METADATA"]
+    assert line["event"] == "refusal"
+    assert (line["principal"], line["listener"]) == (f"User:{user}", listener)
+    assert line["operation"] == "ClusterAction"
+    assert line["reason"].startswith(reason)
 
 
 async def test_another_ones_transaction_cannot_be_joined_nor_ended() -> None:
