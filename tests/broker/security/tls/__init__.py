@@ -1,0 +1,1 @@
+"""Tests of certificates, principals, logins and the audit log."""
