@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.group.assignors.assignor import GroupDetails
 from ottla.protocol.consumer_protocol import read_subscription
 from ottla.protocol.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.client.group.assignors.assignor import Assignor
+    from ottla.client.group.assignors.assignor import Assignor, GroupDetails
     from ottla.protocol.messages.join_group import JoinGroupResponse
 
 # A broker that has just started denies topics that it does not know yet; acting on that at once
@@ -55,7 +54,7 @@ class GroupLeadership:
         return self._assignor.assign(
             {member.member_id: member.metadata for member in self._joined.members},
             {topic: count for topic, count in self._counts.items() if count},
-            GroupDetails(instance_ids, details.racks),
+            details._replace(instance_ids=instance_ids),
         )
 
     def must_assign_again(self, counts: Mapping[str, int], now_ms: float) -> bool:
