@@ -88,6 +88,9 @@ class SimStore:
             await session.attach()
             if session.state is SessionState.CONNECTED:
                 return session
+            if session.state is SessionState.LOST:
+                # It ended before its first answer arrived: a client goes on with a new one.
+                session = SimSession(self._ensemble, self._around, timeout_ms)
             await clock.sleep(self._around.random.between(*RETRY_MS))
         raise ConnectionLoss("the ensemble does not answer")
 

@@ -149,6 +149,15 @@ def test_a_cut_client_is_suspended_and_then_lost_by_its_own_clock() -> None:
     assert stage.ensemble.sessions == {}
 
 
+def test_a_session_that_ends_before_its_first_answer_is_replaced() -> None:
+    """Otherwise its client would wait in vain for ten seconds."""
+    stage = Stage(profile=StoreProfile(commit_ms=50.0, tells_of_expiry=1.0))
+    stage.client("a", until_lost)
+    stage.world.loop.call_later(0.01, stage.ensemble.expire, "a")
+    stage.run(asyncio.sleep(1.5))
+    assert len(stage.ensemble.sessions) == 1
+
+
 def test_a_short_cut_suspends_and_drops_watches() -> None:
     """C-07: changes during a disconnect are never reported by a watch."""
     stage = Stage()
