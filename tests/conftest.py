@@ -15,6 +15,7 @@ from hypothesis import settings
 from tests.lots.recording import PROPERTY, USED
 from tests.requirements import known_ids
 from tests.support import evidence
+from tests.support.hostile import cluster_scan
 from tests.zookeeper.shared import close_shared_server
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ settings.load_profile("ottla")
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C be heard."""
+    """Let Ctrl-C be heard, and let each cluster be scanned for secrets."""
+    cluster_scan.install()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts what it puts into the background deaf to Ctrl-C, and tests press it.
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -54,7 +54,7 @@ async def running_broker(
     config = parse_broker_config(wanted).config
     broker = Broker(ports, config)
     broker.first_users = first_users
-    with watched(config):
+    with watched(config, ports.disk, first_users):
         await broker.start()
         try:
             yield RunningBroker(broker)

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ottla
 from ottla.broker.security.certificates import pkcs12
+from ottla.broker.server.first_users import FirstUser
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.client.cluster.config_requests import ConfigChange, ResourceType
 from ottla.client.settings.config import ClientConfig
 from ottla.coordinator.configs.broker_configs import parse_broker_config
@@ -33,6 +35,8 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.ports import Address
 from ottla.protocol.properties import format_properties, parse_properties
+from ottla.protocol.sasl.scram_record import SCRAM_SHA_512
+from ottla.protocol.secret import Secret
 from ottla.wire.errors import AuthenticationFailed, RequestRefused
 from tests.broker.security.test_bearer_tokens import unsigned
 from tests.broker.security.test_login import log_in
@@ -97,6 +101,34 @@ async def test_the_log_of_a_broker_in_this_process_is_scanned() -> None:
             logging.getLogger("ottla.planted").error("a line with %s", KEYS)
     async with running_broker(settings):
         logging.getLogger("ottla.planted").error("a line")
+
+
+async def test_the_disk_of_a_broker_in_this_process_is_scanned() -> None:
+    """For its settings, and for the passwords of its first users."""
+    user = FirstUser("alice", SCRAM_SHA_512, Secret(SCRAM))
+    async with running_broker({}, first_users=[user]):
+        pass
+    disk = MemoryDisk()
+    with pytest.raises(AssertionError, match=f"{SCRAM} in /data/planted"):
+        async with running_broker({}, disk, first_users=[user]):
+            disk.open("/data/planted", create=True).append([SCRAM.encode()])
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_each_cluster_of_the_tests_is_scanned_when_it_stops(
+    tmp_path: Path, *, on_disk: bool
+) -> None:
+    """Its log, and its data wherever that is; clean ones pass."""
+    where = tmp_path / "data" if on_disk else None
+    settings: Any = {"security": "sasl_plaintext", "users": {"alice": SCRAM}, "data_dir": where}
+    with ottla.Cluster(**settings) as cluster:
+        cluster.create_topic("t")
+    with pytest.raises(AssertionError, match=f"{SCRAM} in the log"), ottla.Cluster(**settings):
+        logging.getLogger("ottla.planted").error("a line with %s", SCRAM)
+    if where is not None:
+        (where / "planted").write_text(SCRAM)
+        with pytest.raises(AssertionError, match=f"{SCRAM} in {where}"), ottla.Cluster(**settings):
+            pass
 
 
 class FromFile(SecureProcess):

@@ -2,7 +2,7 @@
 
 Each broker that tests start with passwords or keys in its settings is scanned when it stops: its
 log, its audit log, and its files in the data directory; one in the test's process also for what it
-answers to DescribeConfigs.
+answers to DescribeConfigs. ``cluster_scan`` does so with clusters.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.coordinator.configs.broker_configs_table import BROKER_CONFIGS
 from ottla.coordinator.configs.configs import describe_broker
 from ottla.protocol.properties import parse_properties
@@ -22,7 +23,9 @@ from ottla.protocol.properties import parse_properties
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from ottla.broker.server.first_users import FirstUser
     from ottla.coordinator.configs.broker_configs import BrokerConfig
+    from ottla.protocol.ports import Disk
 
 # Shorter words stand in logs by chance.
 CHARACTERS_MIN = 8
@@ -97,6 +100,18 @@ def files_in(folder: Path) -> dict[str, bytes]:
     }
 
 
+def files_on(disk: Disk, folder: str) -> dict[str, bytes]:
+    """The same of a disk in memory, or of the folder on a real one."""
+    if not isinstance(disk, MemoryDisk):
+        return files_in(Path(folder))
+    found = {path: disk.open(path) for path in list(disk._files)}
+    return {
+        path: file.pread(file.size_bytes, 0)
+        for path, file in found.items()
+        if file.size_bytes <= FILE_BYTES_MAX
+    }
+
+
 def check_process(command: Sequence[str], log: Path, data: Path) -> None:
     """Raise AssertionError if the log or the data of a broker that has ended shows a secret of its
     settings."""
@@ -124,22 +139,38 @@ class _Texts(logging.Handler):
 
 
 @contextmanager
-def watched(config: BrokerConfig) -> Iterator[None]:
-    """Raise AssertionError at the end if a secret of a broker's settings was logged meanwhile, or
-    if the broker shows one."""
-    secrets = secrets_of(config.static)
-    if not secrets:
-        yield
-        return
+def logged() -> Iterator[list[str]]:
+    """What is logged meanwhile."""
     texts, logger = _Texts(), logging.getLogger("ottla")
     logger.addHandler(texts)
     try:
-        yield
+        yield texts.texts
     finally:
         logger.removeHandler(texts)
+
+
+@contextmanager
+def watched(config: BrokerConfig, disk: Disk, users: Sequence[FirstUser] = ()) -> Iterator[None]:
+    """Raise AssertionError at the end if a secret of a broker's settings, or the password of its
+    first users, was logged meanwhile or is on its disk in memory, or if the broker shows one."""
+    secrets = {*secrets_of(config.static), *passwords_of(users)}
+    if not secrets:
+        yield
+        return
+    with logged() as texts:
+        yield
     places: dict[str, bytes | str] = {
-        "the log": "\n".join(texts.texts),
+        "the log": "\n".join(texts),
         "DescribeConfigs": repr(describe_broker(config.sources)),
-        "a repr": f"{config!r} {config.sasl!r} {config.sources!r}",
+        "a repr": f"{config!r} {config.sasl!r} {config.sources!r} {users!r}",
     }
+    if isinstance(disk, MemoryDisk):
+        places |= files_on(disk, "/")
     assert not (found := hits(secrets, places)), "\n".join(found)
+
+
+def passwords_of(users: Iterable[FirstUser]) -> Iterator[str]:
+    """Those that are long enough to be looked for."""
+    for user in users:
+        if len(password := user.password.reveal()) >= CHARACTERS_MIN:
+            yield password
