@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import subprocess
+import tempfile
 import time
+from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import aiokafka
 import confluent_kafka
 
 import ottla
+from tests.interop.support.clients import JAVA_VERSIONS, needs
+from tests.interop.support.environments import java_classpath
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+TOOLS = "org.apache.kafka.tools"
 VALUE_BYTES = 1_000
 # Small beside what passes in a second, so that the last request of a run does not matter.
 REQUEST_BYTES = 50_000
@@ -152,12 +160,80 @@ def consumed_by_ottla(address: str, topic: str, client_id: str, seconds: float) 
     return count.pace
 
 
+@contextmanager
+def _java(tool: str, *arguments: str) -> Iterator[Iterator[str]]:
+    """The lines of one of Kafka's tools, which is killed at the end."""
+    needs("java", "mvn")
+    command = ["java", "-Xmx256m", "-cp", java_classpath(JAVA_VERSIONS[0]), f"{TOOLS}.{tool}"]
+    with subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield iter(process.stdout)
+        finally:
+            process.kill()
+
+
+def produced_by_java(address: str, topic: str, client_id: str, seconds: float) -> float:
+    """As fast as it can. It tells every five seconds what it has sent in them."""
+    settings = {
+        "bootstrap.servers": address,
+        "client.id": client_id,
+        "acks": "all",
+        "batch.size": REQUEST_BYTES,
+        "buffer.memory": 1_000_000,
+    }
+    load = ("--topic", topic, "--num-records", "1000000000", "--record-size", str(VALUE_BYTES))
+    properties = [f"{name}={value}" for name, value in settings.items()]
+    command = (*load, "--throughput", "-1", "--producer-props", *properties)
+    count, windows, passed_s, said = 0, 0, 0.0, list[str]()
+    with _java("ProducerPerformance", *command) as lines:
+        for line in lines:
+            said.append(line)
+            told = re.match(r"(\d+) records sent, ([\d.]+) records/sec", line)
+            if told is None:
+                continue
+            windows += 1
+            # The first has the start in it.
+            if windows > 1:
+                count += int(told[1])
+                passed_s += int(told[1]) / float(told[2])
+            if passed_s > seconds - 1:
+                return count * VALUE_BYTES / passed_s
+    raise AssertionError("".join(said))
+
+
+def consumed_by_java(address: str, topic: str, client_id: str, seconds: float) -> float:
+    """From the beginning. It tells every second the date, and how many records it has by then."""
+    load = ("--bootstrap-server", address, "--topic", topic, "--messages", "1000000000")
+    shown = ("--show-detailed-stats", "--reporting-interval", "1000", "--hide-header")
+    told, said = list[tuple[float, int]](), list[str]()
+    with tempfile.NamedTemporaryFile("w", suffix=".properties") as file:
+        file.write(f"client.id={client_id}\n")
+        file.flush()
+        with _java("ConsumerPerformance", *load, *shown, "--consumer.config", file.name) as lines:
+            for line in lines:
+                said.append(line)
+                words = line.split(", ")
+                if len(words) < 6:
+                    continue
+                now = datetime.strptime(words[0], "%Y-%m-%d %H:%M:%S:%f").timestamp()
+                told.append((now, int(words[4])))
+                passed_s = now - told[0][0]
+                if passed_s >= seconds:
+                    return (told[-1][1] - told[0][1]) * VALUE_BYTES / passed_s
+    raise AssertionError("".join(said))
+
+
 PRODUCERS: tuple[Callable[[str, str, str, float], float], ...] = (
     produced_by_librdkafka,
+    produced_by_java,
     produced_by_ottla,
 )
 CONSUMERS: tuple[Callable[[str, str, str, float], float], ...] = (
     consumed_by_librdkafka,
     consumed_by_aiokafka,
+    consumed_by_java,
     consumed_by_ottla,
 )
