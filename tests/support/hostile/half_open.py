@@ -1,7 +1,8 @@
 """A stranger with many connections that never log in.
 
 ``python -m tests.support.hostile.half_open``; arguments: the port of a SASL listener without and
-of one with TLS, how many connections, and how many of them per second. It says ``begun N`` when all
+of one with TLS, how many connections, how many of them per second, and which: ``all`` kinds or
+``silent`` ones. It says ``begun N`` when all
 were tried, and ends when its input does.
 """
 
@@ -77,9 +78,11 @@ async def _one(kind: Kind, port: int, source: str) -> None:
         _KEPT.add(await kind(port, source))
 
 
-async def main(plain_port: int, tls_port: int, count: int, per_second: int) -> None:
+async def main(which: str, plain_port: int, tls_port: int, count: int, per_second: int) -> None:
     """Open all of them, then keep what the broker leaves open."""
     kinds = [(kind, plain_port) for kind in WITHOUT_TLS] + [(kind, tls_port) for kind in WITH_TLS]
+    if which == "silent":
+        del kinds[1:]
     begun = []
     for number in range(count):
         kind, port = kinds[number % len(kinds)]
@@ -93,4 +96,4 @@ async def main(plain_port: int, tls_port: int, count: int, per_second: int) -> N
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*map(int, sys.argv[1:5])))
+    asyncio.run(main(sys.argv[5], *map(int, sys.argv[1:5])))
