@@ -21,7 +21,7 @@ from ottla.protocol.named_tuples import NamedTuple
 from ottla.wire.errors import ClientError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ottla.client.admin import Admin
     from ottla.client.consumer import Consumer
@@ -95,31 +95,41 @@ class MirrorSession(RebalanceListener):
             for number in range(count)
         ]
         self._consumer.assign(partitions)
-        for where in partitions:
-            # A lagging source broker must not replace the topic by an older or newer one of that
-            # name.
-            if topic_id := self._copied.ids[where.topic]:
-                self._consumer._positions[where].pinned_id = uuid_from_text(topic_id)
+        pin(self._consumer, partitions, self._copied.ids)
         # Without a position on the target, the source group's position counts, else the beginning.
         of_target = {self._on_target(where): where for where in partitions}
         group = self._settings.group_of(self._source)
         found = await self._target.groups.offsets(group, list(of_target), require_stable=True)
         for there, position in found.items():
             where = of_target[there]
-            if self._is_of_other(where, position.metadata):
-                logger.warning(
-                    "%s: topic %r was deleted and created again; it is copied from its beginning",
-                    self._source.alias,
-                    where.topic,
-                )
-                self._consumer.seek_to_beginning(where)
-            else:
+            if not self._begins_anew(where, position):
                 self._consumer.seek(where, position.offset)
+        await self._check_stored(
+            [where for there, where in of_target.items() if there not in found]
+        )
 
-    def _is_of_other(self, where: TopicPartition, topic_id: str) -> bool:
-        """Whether a position belongs to a deleted topic of that name. The target keeps such
-        positions, and the present topic may have grown beyond them."""
-        return "" not in (topic_id, now := self._copied.ids[where.topic]) and topic_id != now
+    async def _check_stored(self, partitions: Sequence[TopicPartition]) -> None:
+        """Begin anew where the source group's position is of a deleted topic.
+
+        A mirror that has copied from a topic commits its position also if the topic was replaced
+        meanwhile; for the source that is a position in the new topic. Raises ClientError."""
+        if not partitions:
+            return
+        for where, position in (await self._consumer.committed(partitions=partitions)).items():
+            self._begins_anew(where, position)
+
+    def _begins_anew(self, where: TopicPartition, position: Committed) -> bool:
+        """Begin at the first record if a position belongs to a deleted topic of that name. Such
+        positions may outlive the topic, and the present one may have grown beyond them."""
+        if position.metadata in ("", self._copied.ids[where.topic] or position.metadata):
+            return False
+        logger.warning(
+            "%s: topic %r was deleted and created again; it is copied from its beginning",
+            self._source.alias,
+            where.topic,
+        )
+        self._consumer.seek_to_beginning(where)
+        return True
 
     def _position(self, where: TopicPartition, offset: int) -> Committed:
         """The position to commit, with the id of the topic that was read."""
@@ -185,17 +195,16 @@ class MirrorSession(RebalanceListener):
         await self._commit()
 
     async def _commit(self) -> None:
-        changed = self._changed()
-        if changed:
-            await self._consumer.commit(changed)
-            self._stored.update(changed)
-
-    def _changed(self) -> dict[TopicPartition, int]:
-        return {
+        changed = {
             where: offset
             for where, offset in self._reached.items()
             if self._stored.get(where) != offset
         }
+        if changed:
+            await self._consumer.commit(
+                {where: self._position(where, offset) for where, offset in changed.items()}
+            )
+            self._stored.update(changed)
 
     async def _write_notes(self) -> None:
         due = self._jotter.due()
@@ -249,9 +258,11 @@ class MirrorSession(RebalanceListener):
     # Callbacks of the source's group, without transactions.
 
     async def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Read the notes of members that copied these partitions before."""
+        """Read the notes of members that copied these partitions before, and their positions."""
         if partitions:
+            pin(self._consumer, partitions, self._copied.ids)
             await self._read_notes()
+            await self._check_stored(partitions)
 
     async def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Commit, so that the next member begins where the target has everything."""
@@ -269,3 +280,13 @@ class MirrorSession(RebalanceListener):
         for where in partitions:
             self._reached.pop(where, None)
             self._stored.pop(where, None)
+
+
+def pin(
+    consumer: Consumer[bytes, bytes], partitions: Iterable[TopicPartition], ids: Mapping[str, str]
+) -> None:
+    """Read no topic of that name but the one with this id: a lagging broker must not replace it by
+    an older or newer one, and a position must not count for the wrong one."""
+    for where in partitions:
+        if topic_id := ids[where.topic]:
+            consumer._positions[where].pinned_id = uuid_from_text(topic_id)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla import Admin, RequestRefused
+from ottla import Admin, Consumer, Isolation, RequestRefused
 from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.mirror.link import may_pass
 from ottla.client.mirror.mirror import Mirror
 from ottla.client.mirror.settings import MirrorSettings, MirrorSource
 from ottla.client.mirror.topics import Copied, certain, id_text
 from ottla.protocol.errors import ErrorCode
-from tests.client.mirror.clusters import copy_all, fill, read, settings, until
+from ottla.protocol.ids import TopicPartition
+from tests.client.mirror.clusters import PATIENCE_S, copy_all, fill, read, settings, until
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ottla import Cluster
     from tests.client.support.toy_broker import ToyCluster
 
@@ -33,6 +38,24 @@ async def remake(bootstrap: str, topic: str) -> None:
         while topic in {view.name for view in await admin.list_topics()}:
             pass
         await admin.create_topic(NewTopic(topic, 1))
+
+
+async def values_with(cluster: Cluster, topic: str, wanted: Collection[bytes]) -> set[bytes | None]:
+    """All values of a topic with one partition, as soon as the wanted ones are among them."""
+    found: set[bytes | None] = set()
+    try:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            Consumer(cluster.bootstrap_servers, isolation=Isolation.READ_COMMITTED) as consumer,
+        ):
+            consumer.assign([TopicPartition(topic, 0)])
+            consumer.seek_to_beginning()
+            while not found.issuperset(wanted):
+                found.update(record.value for record in await consumer.poll(100))
+    except TimeoutError:
+        missing = sorted(set(wanted) - found)
+        pytest.fail(f"after {PATIENCE_S:.0f} s {topic} lacks {missing}, it has {len(found)} values")
+    return found
 
 
 async def chosen_for(
@@ -76,11 +99,34 @@ async def test_a_topic_that_is_made_anew_while_it_is_copied_is_copied_from_its_b
         await until(lambda: mirror.progress()[0].records == len(OLD))
         await remake(bootstrap, topic)
         await fill(bootstrap, topic, YOUNG)
-        found: set[bytes | None] = set()
-        while not set(YOUNG) <= found:
-            copies = await read(central.bootstrap_servers, topic, len(OLD))
-            found = {record.value for record in copies[0]}
+        found = await values_with(central, topic, YOUNG)
     assert found == {*OLD, *YOUNG}
+
+
+@MODES
+async def test_a_position_of_a_deleted_topic_is_no_position_in_the_new_one(
+    west: Cluster, central: Cluster, *, exactly_once: bool
+) -> None:
+    """A mirror may commit the position of what it has copied just after the topic was replaced; the
+    source takes that for a position in the new topic, whose first records would be left out."""
+    topic = f"late-commit-{exactly_once}"
+    where = TopicPartition(topic, 0)
+    bootstrap = west.bootstrap_servers
+    chosen = await chosen_for(west, central, topic, exactly_once=False)
+    await copy_all(Mirror(chosen, until_end=True))
+    group = chosen.group_of(chosen.sources[0])
+    async with Admin(bootstrap) as admin:
+        late = (await admin.groups.offsets(group))[where]
+        await remake(bootstrap, topic)
+        await fill(bootstrap, topic, YOUNG)
+        await admin.groups.commit(group, {where: late})
+        assert (await admin.groups.offsets(group))[where].offset == len(OLD)
+
+    # A mirror that has no position on the target yet begins at the source's, also in transactions.
+    await copy_all(Mirror(replace(chosen, exactly_once=exactly_once), until_end=True))
+
+    copies = await read(central.bootstrap_servers, topic, len(OLD) + len(YOUNG))
+    assert [record.value for record in copies[0]] == OLD + YOUNG
 
 
 async def test_a_topic_made_anew_with_as_many_records_is_copied_once_in_transactions(

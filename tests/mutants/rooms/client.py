@@ -143,9 +143,17 @@ MUTANTS = (
     Mutant(
         "mirror-believes-a-single-broker",
         "client/mirror/session.py",
-        "                self._consumer._positions[where].pinned_id = uuid_from_text(topic_id)\n",
-        "                pass\n",
+        "            consumer._positions[where].pinned_id = uuid_from_text(topic_id)\n",
+        "            pass\n",
         "A mirror trusts no single broker about a topic id or the end of its notes.",
+        ("tests/client/mirror/test_remade.py",),
+    ),
+    Mutant(
+        "mirror-stores-positions-without-their-topic",
+        "client/mirror/session.py",
+        "{where: self._position(where, offset) for where, offset in changed.items()}",
+        "changed",
+        "A mirror's position counts only in the topic of the id that is stored with it.",
         ("tests/client/mirror/test_remade.py",),
     ),
     Mutant(
