@@ -46,7 +46,9 @@ VERBS = {
     "offsets": Verb(
         loaders.offsets_parser, loaders.offsets, "show offsets of partitions, also by time"
     ),
-    "trace": Verb(loaders.trace_parser, loaders.trace, "show when a record reached the replicas"),
+    "trace": Verb(
+        loaders.trace_parser, loaders.trace, "follow a record or a request to the replicas"
+    ),
     "configs": Verb(
         loaders.configs_parser,
         loaders.configs,

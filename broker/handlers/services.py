@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ottla.broker.security.logins import Logins
     from ottla.broker.security.token_store import TokenStore
     from ottla.broker.telemetry.receiver import ClientTelemetry
+    from ottla.broker.tracing.one_request import RequestTraces
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.store.store import MetadataSession
     from ottla.protocol.messages.api_versions import ApiVersion
@@ -78,6 +79,8 @@ class Services:
     telemetry: ClientTelemetry | None = None
     # None: the broker does not remember the progress of replicas.
     progress: ProgressWatch | None = None
+    # Loads what traces single requests; None before the network is there.
+    traces: Callable[[], RequestTraces] | None = None
 
 
 StraightAnswer = Sequence[ReplyPart] | DeferredAnswer[Sequence[ReplyPart]] | None

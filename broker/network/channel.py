@@ -17,7 +17,7 @@ from ottla.broker.engine.context import Paused
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from ottla.broker.engine.context import Dispatch
     from ottla.broker.network.request import Request, RequestOwner
@@ -45,7 +45,16 @@ class Handler:
 class RequestChannel:
     """Shared by all processors; a priority listener has one of its own."""
 
-    __slots__ = ("_parked", "_queue", "_tasks", "dispatch", "free", "handlers", "queue_max")
+    __slots__ = (
+        "_parked",
+        "_queue",
+        "_tasks",
+        "dispatch",
+        "free",
+        "handlers",
+        "on_queued",
+        "queue_max",
+    )
 
     def __init__(
         self, handlers: list[Handler], queue_max: int, dispatch: Dispatch, tasks: Supervisor
@@ -56,6 +65,8 @@ class RequestChannel:
         self.free = list(reversed(handlers))
         self.queue_max = queue_max
         self.dispatch = dispatch
+        # Told of each request that has to wait for a handler, while a trace is under way.
+        self.on_queued: Callable[[memoryview], object] | None = None
         self._tasks = tasks
         self._queue: deque[tuple[Request, memoryview]] = deque()
         self._parked: deque[RequestOwner] = deque()
@@ -86,6 +97,8 @@ class RequestChannel:
         if not self.free:
             assert len(self._queue) < self.queue_max
             self._queue.append((request, frame))
+            if self.on_queued is not None:
+                self.on_queued(frame)
             return False
         handler = self.free[-1]
         handler.request_count += 1

@@ -91,10 +91,24 @@ class NetworkServer:
             processor.start()
         self._acceptor.start()
 
-    def serve_with(self, dispatch: Dispatch) -> None:
-        """Hand requests to another function from now on."""
+    @property
+    def dispatch(self) -> Dispatch:
+        """What requests are handed to now."""
+        return self._channel.dispatch
+
+    @property
+    def on_queued(self) -> Callable[[memoryview], object] | None:
+        """What is told of requests that have to wait for a handler."""
+        return self._channel.on_queued
+
+    def serve_with(
+        self, dispatch: Dispatch, on_queued: Callable[[memoryview], object] | None = None
+    ) -> None:
+        """Hand requests to another function from now on; ``on_queued`` is told of those that have
+        to wait for a handler first."""
         for channel in (self._channel, *self._own_channels.values()):
             channel.dispatch = dispatch
+            channel.on_queued = on_queued
 
     def set_limits(self, limits: ConnectionLimits) -> None:
         """Take other limits of connections from now on."""

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ottla.broker.security.token_store import TokenStore
     from ottla.broker.server.shared_parts import SharedParts
     from ottla.broker.telemetry.receiver import ClientTelemetry
+    from ottla.broker.tracing.one_request import RequestTraces
     from ottla.broker.tracing.open_telemetry import OpenTelemetryTracer
     from ottla.broker.tracing.request_spans import RequestTracing
     from ottla.broker.wire07.listener import Listener07
@@ -210,6 +211,13 @@ def request_tracing() -> type[RequestTracing]:
     from ottla.broker.tracing.request_spans import RequestTracing
 
     return RequestTracing
+
+
+def request_traces() -> type[RequestTraces]:
+    """Loaded when an operator traces a request."""
+    from ottla.broker.tracing.one_request import RequestTraces
+
+    return RequestTraces
 
 
 def _build_tracer(shared: SharedParts) -> OpenTelemetryTracer | None:

@@ -5,7 +5,7 @@ These parts need the session's ``Lifecycle`` and so exist only since the broker 
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.administration.cluster_admin import ClusterAdmin
@@ -23,7 +23,7 @@ from ottla.broker.partitions.refused_batches import RefusalLog
 from ottla.broker.quotas.client_limits import Windows
 from ottla.broker.quotas.quotas import Quotas
 from ottla.broker.server.listening import connection_limits, network_settings
-from ottla.broker.server.parts import request_tracing
+from ottla.broker.server.parts import request_traces, request_tracing
 from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ottla.broker.membership.lifecycle import Lifecycle
     from ottla.broker.metadata.settings import Settings
     from ottla.broker.server.parts import BrokerParts
+    from ottla.broker.tracing.one_request import RequestTraces
     from ottla.coordinator.configs.broker_configs import BrokerConfig
     from ottla.coordinator.metadata.delta import MetadataDelta
 
@@ -76,6 +77,7 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
         network_settings(config),
         ports.offload,
     )
+    services.traces = cache(lambda: _make_traces(services, network))
     network.handshakes.on_login = parts.audit.authenticated
     network.limit_ips(services.quotas.connection_rate)
     services.quotas.trusts = partial(seems_broker, services)
@@ -95,6 +97,11 @@ def _traced(parts: BrokerParts, dispatch: Dispatch) -> Dispatch:
         shared.metadata.topic_name,
     )
     return tracing.traced(dispatch)
+
+
+def _make_traces(services: Services, network: NetworkServer) -> RequestTraces:
+    clock = services.ports.clock
+    return request_traces()(services.node_id, services.waiting, clock, network)
 
 
 def limits_follower(

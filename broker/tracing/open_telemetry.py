@@ -10,7 +10,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from ottla.protocol.version import __version__
 
@@ -132,7 +132,13 @@ class OpenTelemetryTracer:
         if request.replica_id >= 0:
             attributes["ottla.replica.id"] = request.replica_id
             name = f"{name} of replica {request.replica_id}"
-        span = self._tracer.start_span(name, kind=SpanKind.SERVER, attributes=attributes)
+        links = [
+            Link(SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(flags)))
+            for trace_id, span_id, flags in request.links
+        ]
+        span = self._tracer.start_span(
+            name, kind=SpanKind.SERVER, attributes=attributes, links=links
+        )
         return OpenTelemetrySpan(span)
 
     def close(self) -> None:

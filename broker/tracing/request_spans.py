@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ottla.broker.tracing.trace_contexts import trace_contexts
 from ottla.protocol.apis import API, ApiKey
 from ottla.protocol.compile import decoder
 from ottla.protocol.errors import RemoteProtocolError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ottla.broker.engine.context import ClientPeer, Dispatch, ReplyPart, ReplySlot
+    from ottla.broker.tracing.trace_contexts import TraceContext
     from ottla.protocol.ids import Uuid
     from ottla.protocol.ports import Random
 
@@ -34,6 +36,8 @@ class TracedRequest(NamedTuple):
     topic: str = ""
     # Of a follower's Fetch; -1 for other clients.
     replica_id: int = -1
+    # The spans of the clients whose records a Produce carries.
+    links: tuple[TraceContext, ...] = ()
 
 
 class RequestSpan(Protocol):
@@ -127,6 +131,7 @@ class RequestTracing:
             if spec is None or version not in spec.versions:
                 return None
             topic, replica_id = "", -1
+            links: list[TraceContext] = []
             if key in (ApiKey.PRODUCE, ApiKey.FETCH):
                 body, _end = decoder(request_of(key), version)(frame, position)
                 if key == ApiKey.FETCH:
@@ -134,8 +139,18 @@ class RequestTracing:
                 elif body.topic_data:
                     first = body.topic_data[0]
                     topic = first.name or self._topic_name(first.topic_id) or ""
+                    links = trace_contexts(
+                        part.records for one in body.topic_data for part in one.partition_data
+                    )
         except RemoteProtocolError:
             return None
         return TracedRequest(
-            spec.name, version, client_id or "", peer.client_host, peer.listener, topic, replica_id
+            spec.name,
+            version,
+            client_id or "",
+            peer.client_host,
+            peer.listener,
+            topic,
+            replica_id,
+            tuple(links),
         )

@@ -67,7 +67,8 @@ client.process: wire
 client.records: client.process protocol.records wire
 client.settings: client.records protocol.records protocol.sasl wire wire.tls
 client.cluster: client.process client.records client.settings protocol.messages wire
-client.administration: client.cluster client.records protocol.messages protocol.sasl wire
+client.administration: client.cluster client.records protocol.messages protocol.records
+    protocol.sasl wire
 client.fetching: client.cluster client.process client.records client.settings
     protocol.message_sets protocol.messages protocol.records wire
 client.sending: client.cluster client.process client.records client.settings protocol.messages
@@ -103,8 +104,8 @@ client.cli.groups: client client.classic client.cli client.cluster client.fetchi
 client.cli.parsers: client.cli
 client.cli.transactions: client client.administration client.cli client.fetching client.process
     client.settings wire
-client.cli.records: client client.administration client.cli client.cli.cluster client.fetching
-    client.group client.records client.settings wire
+client.cli.records: client client.administration client.cli client.cli.cluster client.cluster
+    client.fetching client.group client.process client.records client.settings wire
 client.cli.web: client.cli client.cli.records client.console client.process wire
 client.spark.jobs: client.administration client.cli client.cli.parsers client.cluster
     client.settings client.spark client.sync wire
@@ -146,7 +147,7 @@ broker.coordinating: broker.administration broker.engine broker.membership broke
     protocol.messages protocol.records wire
 broker.handlers: broker.security broker.administration broker.authorization broker.coordinating
     broker.directories broker.engine broker.housekeeping broker.metadata broker.partitions
-    broker.quotas broker.telemetry
+    broker.quotas broker.telemetry broker.tracing
     coordinator.configs coordinator.metadata coordinator.store protocol.messages
 broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
     broker.handlers.groups broker.handlers.old broker.handlers.security
@@ -177,7 +178,7 @@ broker.metrics: broker.api broker.cleaner broker.coordinating broker.engine brok
     broker.security broker.telemetry coordinator.group coordinator.metadata coordinator.store
 broker.telemetry: broker.engine broker.metadata coordinator.configs coordinator.metadata
     protocol.messages protocol.records
-broker.tracing: broker.engine protocol.messages wire
+broker.tracing: broker.engine broker.partitions protocol.messages protocol.records wire
 broker.system: broker.metrics wire
 broker.processes: broker.engine broker.metrics broker.network broker.server coordinator.store
     coordinator.store.served protocol.sasl wire

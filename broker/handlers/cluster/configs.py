@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.coordinating.internal_topics import flaw_of_all
 from ottla.broker.handlers.broker_loggers import change_loggers, describe_loggers
+from ottla.broker.handlers.traces import traced
 from ottla.broker.metadata.settings import (
     BROKERS,
     CLIENT_METRICS,
@@ -155,6 +156,8 @@ def describe(
             ]
             if target.is_group and TIMELINE in (names or ()):
                 result.configs.append(_timeline(services, context, target.name))
+            if resource.resource_type == BROKER_RESOURCE and names:
+                result.configs += traced(services, context, names)
             if target.is_topic and watch is not None and names:
                 _check_progress_count(asked)
                 result.configs += _progress(watch, target.name, names)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin import Admin
 from ottla.client.cli.output import json_document, table, write
+from ottla.client.cli.records import trace_request
 from ottla.client.cli.records.committed_past import CommitsPast, read_commit
 from ottla.client.cli.run import CommandError, run, sentence
 from ottla.client.cli.settings import command_config, consumer_config
@@ -31,6 +32,8 @@ EMPTY_POLLS_MAX = 60
 
 def main(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    if arguments.verb in ("produce", "fetch"):
+        return trace_request.main(arguments)
     return run(perform, arguments)
 
 

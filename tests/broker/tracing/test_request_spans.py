@@ -98,6 +98,27 @@ async def test_a_collector_gets_the_spans_of_requests(
     assert [one for one in caplog.records if one.name.startswith("opentelemetry")] == []
 
 
+async def test_the_span_of_a_produce_is_linked_to_those_of_the_producer(
+    collector: Collector,
+) -> None:
+    """A trace of an application leads to what the brokers did for it."""
+    settings = {
+        "ottla.tracing.endpoint": collector.endpoint,
+        "ottla.tracing.sample.ratio": "1.0",
+    }
+    parent = b"00-%032x-%016x-01" % (0xABC, 0xDEF)
+    async with running_broker(settings) as running:
+        address = str(running.broker.address)
+        async with Producer(address, allow_auto_create=True) as producer:
+            headers = (("traceparent", parent),)
+            await (await producer.send("orders", b"x", headers=headers))
+
+    (span,) = collector.named("Produce orders")
+    (link,) = span.links
+    assert int.from_bytes(link.trace_id) == 0xABC
+    assert int.from_bytes(link.span_id) == 0xDEF
+
+
 async def test_requests_that_are_not_sampled_make_no_span(collector: Collector) -> None:
     """A busy broker answers 100,000 requests a second."""
     await produce({"ottla.tracing.endpoint": collector.endpoint, "ottla.tracing.sample.ratio": "0"})
