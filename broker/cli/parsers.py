@@ -111,6 +111,11 @@ def _add_cluster_options(made: Parser) -> None:
         help="run N brokers on this machine, each in a process of its own, to use N cores "
         "(default 1): ports and ids count up from those given, data is in DIR/1 to DIR/N",
     )
+    made.add_argument(
+        "--many-processes",
+        action="store_true",
+        help="allow more than four processes for each processor of the machine",
+    )
 
 
 def _add_setting_options(made: Parser) -> None:

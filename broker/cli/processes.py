@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from ottla.protocol.ports import Address, Ports
 
 OPTION = "--processes"
+# More of them share the processors without any gain, and each takes memory.
+PROCESSES_PER_PROCESSOR = 4
 
 
 class MachineSettings:
@@ -112,6 +114,14 @@ def check_options(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--brokers runs brokers in one process: leave it or {OPTION} out")
     if arguments.memory:
         raise ConfigError(f"--memory keeps everything in one process: leave it or {OPTION} out")
+    processors = os.cpu_count() or 1
+    most = PROCESSES_PER_PROCESSOR * processors
+    if arguments.processes > most and not arguments.many_processes:
+        raise ConfigError(
+            f"{OPTION} {arguments.processes} is more than {PROCESSES_PER_PROCESSOR} for each of "
+            f"this machine's {processors} processors: start at most {most}, or add "
+            "--many-processes"
+        )
 
 
 def run_processes(arguments: argparse.Namespace) -> int:

@@ -177,6 +177,15 @@ class Fleet:
             Told(True, f"broker {self._node_ids[place]} {how}; it starts again in {in_s:.1f} s")
         ]
 
+    def on_hung(self, place: int) -> list[FleetAction]:
+        """The process does not answer; end it, and start it again as one that has died. While the
+        brokers start for the first time, or stop, a person is present and decides."""
+        serves = (ChildState.STARTING, ChildState.SERVING)
+        if self.phase is not FleetPhase.RUNNING or self._children[place].state not in serves:
+            return []
+        text = f"broker {self._node_ids[place]} hangs: its process is ended, and starts again"
+        return [Told(True, text), Kill(place)]
+
     def on_sync(self, place: int, missing: int, example: str, now_ms: float) -> list[FleetAction]:
         """Take the number of partitions whose ISR does not contain the broker."""
         roll = self._roll

@@ -12,6 +12,9 @@ from ottla.protocol.data_classes import dataclass
 PULSE_MS = 2_000.0
 # A loop may be held up by a large request or a busy machine for some of them.
 UNANSWERED_MAX = 15
+# A process that leaves so many unanswered is ended, after a minute, and again after each further
+# minute that it lives.
+HUNG_AFTER = 30
 
 
 @dataclass(slots=True)
@@ -59,6 +62,11 @@ class Pulses:
             silent_s = pulse.unanswered * PULSE_MS / 1_000
             return f"it has not answered the supervisor for {silent_s:.0f} s"
         return pulse.illness
+
+    def is_hung(self, place: int) -> bool:
+        """Whether the question just asked is the one after which the process is to be ended."""
+        pulse = self._pulses.get(place)
+        return pulse is not None and pulse.unanswered > 0 and pulse.unanswered % HUNG_AFTER == 0
 
     def obstacle(self, place: int) -> str:
         """Why clients should not come to this broker now, besides an illness."""

@@ -192,8 +192,15 @@ class Supervisor:
         self._do(self.fleet.tick(self._now()))
         if self.pulses.is_due(self._now()):
             for place in self.fleet.places:
-                if self.fleet.state(place) in ASKED and self.pulses.ask(place):
-                    self._tell(place, "pulse")
+                self._ask_pulse(place)
+
+    def _ask_pulse(self, place: int) -> None:
+        if self.fleet.state(place) not in ASKED:
+            return
+        if self.pulses.ask(place):
+            self._tell(place, "pulse")
+        elif self.pulses.is_hung(place):
+            self._do(self.fleet.on_hung(place))
 
     def _do(self, actions: list[FleetAction]) -> None:
         for action in actions:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.cli.parsers import start_parser
-from ottla.broker.cli.processes import MachineSettings, run_processes
+from ottla.broker.cli.processes import MachineSettings, check_options, run_processes
 from ottla.coordinator.configs.broker_configs import ConfigError
 
 if TYPE_CHECKING:
@@ -39,6 +39,20 @@ def test_what_does_not_go_together_is_said_in_a_sentence(
     """A person reads it at once, and no process has touched the directory."""
     assert run_processes(arguments_of(tmp_path / "data", *extra)) == 1
     assert words in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_more_processes_than_the_machine_can_use_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slip of one digit would fill the memory of the machine."""
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    line = ["--data-dir", str(tmp_path / "data"), "--processes"]
+    for count, extra in (("8", []), ("9", ["--many-processes"])):
+        check_options(start_parser().parse_args([*line, count, *extra]))
+
+    assert run_processes(start_parser().parse_args([*line, "9"])) == 1
+    assert "start at most 8, or add --many-processes" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 
 

@@ -310,3 +310,23 @@ def test_a_stop_ends_a_rolling_restart() -> None:
     assert fleet.on_sync(1, 0, "", 300.0) == []
     assert fleet.on_ended(1, 400.0, "") == [AskToStop(3)]
     assert fleet.state(1) is ChildState.DOWN
+
+
+def test_a_process_that_hangs_is_ended_and_starts_again() -> None:
+    """It serves no client, and keeps its port."""
+    fleet = serving()
+
+    assert without_words(fleet.on_hung(2)) == [Kill(2)]
+    fleet.on_ended(2, 60_000.0, "was ended by SIGKILL")
+    assert fleet.tick(62_000.0) == [Launch(2)]
+    assert without_words(fleet.on_hung(2)) == [Kill(2)]
+
+
+def test_a_process_that_hangs_is_left_alone_while_a_person_is_present() -> None:
+    """At the first start, and while all stop, which has time limits of its own."""
+    starting = Fleet(IDS)
+    starting.begin(0.0)
+    stopping = serving()
+    stopping.stop(1.0)
+
+    assert starting.on_hung(1) == stopping.on_hung(1) == stopping.on_hung(3) == []

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ottla.broker.cli.serving import real_ports
 from ottla.broker.engine.tasks import Tasks
+from ottla.broker.processes import fleet as fleet_module
 from ottla.broker.processes import pulses as pulses_module
 from ottla.broker.processes import supervisor as supervisor_module
 from ottla.broker.processes.pages import SupervisorPages
-from ottla.broker.processes.pulses import PULSE_MS, UNANSWERED_MAX, Pulses
+from ottla.broker.processes.pulses import HUNG_AFTER, PULSE_MS, UNANSWERED_MAX, Pulses
 from ottla.broker.processes.supervisor import Supervisor
 from tests.broker.processes.test_supervisor import FakeProcess, plan_of
 
@@ -32,6 +33,19 @@ def test_a_process_that_leaves_questions_unanswered_hangs() -> None:
     assert before == ""
     assert pulses.illness(1) == "it has not answered the supervisor for 32 s"
     assert pulses.illness(2) == ""
+
+
+def test_a_process_is_ended_after_a_minute_of_silence() -> None:
+    """Once, and again after another minute: a kill may have to wait for a disk."""
+    pulses = Pulses()
+    ended = []
+    for number in range(1, 2 * HUNG_AFTER + 1):
+        pulses.ask(1)
+        if pulses.is_hung(1):
+            ended.append(number * PULSE_MS)
+
+    assert ended == [60_000.0, 120_000.0]
+    assert not pulses.is_hung(2)
 
 
 def test_an_answer_makes_it_well_again() -> None:
@@ -135,3 +149,33 @@ async def test_health_names_the_broker_that_hangs(monkeypatch: pytest.MonkeyPatc
         (HTTPStatus.OK, "ok\n" + apart),
         (HTTPStatus.SERVICE_UNAVAILABLE, apart),
     ]
+
+
+async def test_the_supervisor_restarts_a_process_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The whole way: questions without an answer, the kill, another process that answers."""
+
+    class Hanging(FakeProcess):
+        """The first one in the third place answers no question; each later one does."""
+
+        def tell(self, *parts: object) -> None:
+            if parts[0] != "pulse":
+                super().tell(*parts)
+            elif self.pid != 3:
+                self._on_message(["pulse", "", ""])
+
+    monkeypatch.setattr(supervisor_module, "SupervisedProcess", Hanging)
+    monkeypatch.setattr(supervisor_module, "TICK_MS", 0.0)
+    monkeypatch.setattr(pulses_module, "PULSE_MS", 0.0)
+    monkeypatch.setattr(fleet_module, "PAUSE_MS_MIN", 0.0)
+    monkeypatch.setattr(FakeProcess, "made", 0)
+    supervisor = Supervisor(real_ports(memory=True), 3, plan_of)
+    running = asyncio.ensure_future(supervisor.run())
+    async with asyncio.timeout(60):
+        while FakeProcess.made < 4:
+            await asyncio.sleep(0.001)
+    supervisor.stop()
+
+    assert await running == 0
+    assert dict(supervisor.illnesses) == {}
