@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MANIFESTS = "manifests/"
+RECORDS = "records/"
+RESTORES = "restores/"
 UNFINISHED = "unfinished.json"
 
 
@@ -122,7 +124,7 @@ def number_of(name: str) -> int | None:
 
 def file_name(topic: TopicCopy, partition: int, first_offset: int, next_offset: int) -> str:
     """The name of a file with records."""
-    directory = f"records/{topic.name}/{topic.topic_id or 'no-id'}/{partition}"
+    directory = f"{RECORDS}{topic.name}/{topic.topic_id or 'no-id'}/{partition}"
     return f"{directory}/{first_offset:020d}-{next_offset:020d}.batches"
 
 

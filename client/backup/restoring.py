@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.client.administration.topic_requests import NewTopic
 from ottla.client.backup.errors import BackupError
 from ottla.client.backup.extras import restore_parts
-from ottla.client.backup.manifest import FORMAT, BackupManifest, PartitionCopy, TopicCopy
+from ottla.client.backup.manifest import FORMAT, RESTORES, BackupManifest, PartitionCopy, TopicCopy
 from ottla.client.backup.planning import BEGINNING, END, offsets_of
 from ottla.client.backup.records import OffsetTranslation, columns_of
 from ottla.client.backup.transactions import Sieve
@@ -106,7 +106,7 @@ class Restoration:
             if matches(request.topics, topic.name) and not matches(request.exclude, topic.name)
         ]
         description = await self._admin.describe_cluster()
-        ledger = f"restores/{description.cluster_id}-{manifest.number:08d}.json"
+        ledger = f"{RESTORES}{description.cluster_id}-{manifest.number:08d}.json"
         brokers = len(description.brokers)
         await self._create(topics, ledger, brokers)
         await self._restore_all(manifest, topics)

@@ -60,6 +60,10 @@ class BackupShelf:
         """Store a manifest: from now on the backup exists."""
         await self.put(manifest_name(manifest.number), to_document(manifest))
 
+    async def names(self, prefix: str) -> list[str]:
+        """The names of files that begin so."""
+        return await in_thread(self._store.names, prefix)
+
     async def document(self, name: str) -> dict[str, Any] | None:
         """The content of a sealed file; None if there is none. Raises DamagedBackup."""
         try:

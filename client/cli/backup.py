@@ -10,6 +10,7 @@ from ottla.client.admin import Admin
 from ottla.client.backup.creating import BackupCreation
 from ottla.client.backup.errors import BackupError
 from ottla.client.backup.planning import BackupRequest
+from ottla.client.backup.pruning import prune
 from ottla.client.backup.restoring import RECORD_BYTES_MAX, Restoration, RestoreRequest
 from ottla.client.backup.shelf import BackupShelf
 from ottla.client.backup.store import open_store
@@ -47,6 +48,8 @@ async def perform(arguments: argparse.Namespace) -> int:
                 return await create(arguments, shelf)
             case "list":
                 return await show(arguments, shelf)
+            case "prune":
+                return await remove_old(arguments, shelf)
             case "verify":
                 return await verify(arguments, shelf)
         assert arguments.verb == "restore"
@@ -117,6 +120,21 @@ async def show(arguments: argparse.Namespace, shelf: BackupShelf) -> int:
     headings = ("BACKUP", "TIME", "CLUSTER", "TOPICS", "PARTITIONS", "BYTES", "POSITIONS")
     names = ("backup", "time", "cluster_id", "topics", "partitions", "bytes", "positions")
     write(table(headings, [[str(row[name]) for name in names] for row in rows]))
+    return 0
+
+
+async def remove_old(arguments: argparse.Namespace, shelf: BackupShelf) -> int:
+    """Delete old backups."""
+    done = await prune(shelf, arguments.keep, dry_run=arguments.dry_run)
+    if arguments.format == "json":
+        write(json_document(done._asdict()))
+        return 0
+    verb = "would delete" if arguments.dry_run else "deleted"
+    kept = ", ".join(map(str, done.kept)) or "none"
+    write(
+        f"{verb} {len(done.deleted)} backups and {done.files} files, "
+        f"{done.size_bytes / MIB:.1f} MiB; kept: {kept}\n"
+    )
     return 0
 
 

@@ -47,6 +47,20 @@ def parser() -> Parser:
         "in the backup in part",
     )
     _add_place(verb("list", "show the backups", "/var/backups/kafka"))
+    prune = verb(
+        "prune",
+        "delete old backups, and files with records that no other one needs",
+        "/var/backups/kafka --keep 7",
+    )
+    _add_place(prune)
+    prune.add_argument(
+        "--keep",
+        metavar="N",
+        type=checked(positive),
+        required=True,
+        help="how many of the newest backups stay",
+    )
+    prune.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     verify = verb(
         "verify",
         "compare a backup with the cluster, record by record",

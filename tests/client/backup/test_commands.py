@@ -135,11 +135,14 @@ async def test_a_large_backup_survives_kills_and_is_fast_enough(
     place = tmp_path / "b"
     words = ("backup", "create", "-b", source.bootstrap_servers, str(place), "--json")
     kills = 0
-    for wait_s in (0.9, 1.2, 1.5, 1.8):
+    for _ in range(4):
+        before = len(list(place.rglob("*.batches")))
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "ottla", *words), stdout=asyncio.subprocess.DEVNULL
         )
-        await asyncio.sleep(wait_s)
+        # However fast the machine is: the kill comes after the next file, and before the last one.
+        while process.returncode is None and len(list(place.rglob("*.batches"))) == before:
+            await asyncio.sleep(0.005)
         if process.returncode is None:
             process.send_signal(signal.SIGKILL)
             kills += 1
