@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ottla.client.cli.arguments import (
     Parser,
     add_verbs,
@@ -12,6 +14,9 @@ from ottla.client.cli.arguments import (
     replica_count,
     seconds,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PARTS = ("acls", "quotas", "users")
 
@@ -47,20 +52,13 @@ def parser() -> Parser:
         "in the backup in part",
     )
     _add_place(verb("list", "show the backups", "/var/backups/kafka"))
-    prune = verb(
-        "prune",
-        "delete old backups, and files with records that no other one needs",
-        "/var/backups/kafka --keep 7",
+    _add_prune(
+        verb(
+            "prune",
+            "delete old backups, and files with records that no other one needs",
+            "/var/backups/kafka --keep 7",
+        )
     )
-    _add_place(prune)
-    prune.add_argument(
-        "--keep",
-        metavar="N",
-        type=checked(positive),
-        required=True,
-        help="how many of the newest backups stay",
-    )
-    prune.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
     verify = verb(
         "verify",
         "compare a backup with the cluster, record by record",
@@ -74,6 +72,11 @@ def parser() -> Parser:
         action="store_true",
         help="check only the files by their checksums; needs no cluster",
     )
+    _add_restore(verb)
+    return made
+
+
+def _add_restore(verb: Callable[[str, str, str], Parser]) -> None:
     restore = verb(
         "restore",
         "restore a backup into a cluster that lacks its topics",
@@ -96,7 +99,18 @@ def parser() -> Parser:
         help="keep offsets by filling deleted beginnings of up to N records (default 100000000); "
         "partitions with longer ones begin at offset 0",
     )
-    return made
+
+
+def _add_prune(prune: Parser) -> None:
+    _add_place(prune)
+    prune.add_argument(
+        "--keep",
+        metavar="N",
+        type=checked(positive),
+        required=True,
+        help="how many of the newest backups stay",
+    )
+    prune.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
 
 
 def _add_place(verb: Parser) -> None:
