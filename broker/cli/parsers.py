@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ottla.client.cli.arguments import (
     Parser,
     add_client_options,
@@ -207,7 +209,38 @@ def secure_parser() -> Parser:
         metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
         help="the brokers' ZooKeeper: makes the users in it, and lets the brokers log in there",
     )
+    _add_znodes(verbs)
     return made
+
+
+def _add_znodes(verbs: Any) -> None:
+    znodes = verbs.add_parser(
+        "znodes",
+        help="let only the brokers use the znodes that exist in ZooKeeper",
+        description="Let only the brokers use the znodes that exist in ZooKeeper, and look whether "
+        "all of them are closed then. Before that, restart all brokers with "
+        "ottla.zookeeper.digest, and again with zookeeper.set.acl=true.",
+        epilog="example: ottla secure znodes --config broker-1/broker.properties",
+        allow_abbrev=False,
+    )
+    add_format_options(znodes)
+    # The runner of all verbs checks it; this one asks no broker.
+    znodes.set_defaults(bootstrap="localhost:9092")
+    znodes.add_argument(
+        "--config",
+        metavar="FILE",
+        required=True,
+        help="the settings of a broker: zookeeper.connect, ottla.zookeeper.digest, ...",
+    )
+    ways = znodes.add_mutually_exclusive_group()
+    ways.add_argument("--check", action="store_true", help="change nothing, only look")
+    ways.add_argument("--open", action="store_true", help="let every program use them, as before")
+    znodes.add_argument(
+        "--with-consumers",
+        action="store_true",
+        help="also /consumers: the first consumers, which keep their groups there, then have to "
+        "log in to ZooKeeper as the brokers do",
+    )
 
 
 def _add_mechanism(verb: Parser, meaning: str) -> None:

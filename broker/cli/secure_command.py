@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.broker.cli import secure_znodes
 from ottla.broker.cli.first_user_writes import write_offline
 from ottla.broker.cli.secure_cluster import (
     BrokerPlace,
@@ -30,6 +31,13 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def perform(arguments: argparse.Namespace) -> int:
+    """Run the verb."""
+    if arguments.verb == "znodes":
+        return await secure_znodes.perform(arguments)
+    return await _create(arguments)
+
+
+async def _create(arguments: argparse.Namespace) -> int:
     """Write the files, and the users if ZooKeeper is named."""
     directory = Path(arguments.directory)
     places = tuple(_place(text) for text in arguments.brokers)

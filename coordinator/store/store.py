@@ -42,6 +42,10 @@ class NodeExists(StoreError):
     """The znode to be created exists already."""
 
 
+class NoAuth(StoreError):
+    """The znode belongs to another user of the store."""
+
+
 class BadVersion(StoreError):
     """The znode's data version is not the expected one."""
 

@@ -50,6 +50,8 @@ Sync = _careful(messages.Sync)
 Create2 = _careful(messages.Create2)
 SetData = _careful(messages.SetData)
 Delete = _careful(messages.Delete)
+GetAcl = _careful(messages.GetACL)
+SetAcl = _careful(messages.SetACL)
 # Only in groups.
 Create, CheckVersion = messages.Create, messages.CheckVersion
 

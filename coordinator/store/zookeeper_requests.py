@@ -45,6 +45,28 @@ class Sync(NamedTuple):
     path: str
 
 
+class ZnodeRight(NamedTuple):
+    """What one user may do with a znode: ZooKeeper's scheme, the user's name in it, and a bit field
+    of rights."""
+
+    scheme: str
+    user: str
+    rights: int
+
+
+class GetRights(NamedTuple):
+    """Answered with the set of the znode's rights."""
+
+    path: str
+
+
+class SetRights(NamedTuple):
+    """Replaces a znode's rights; answered with None."""
+
+    path: str
+    rights: frozenset[ZnodeRight]
+
+
 class MultiOperation(NamedTuple):
     """All or none; answered with one result for each."""
 
@@ -57,7 +79,18 @@ REQUEST_BYTES_MAX = 1_000_000
 # The bytes of an operation besides its path and data, rounded up.
 _OPERATION_BYTES = 100
 
-Request = Create | Replace | Delete | Get | Exists | Children | Sync | MultiOperation
+Request = (
+    Create
+    | Replace
+    | Delete
+    | Get
+    | Exists
+    | Children
+    | Sync
+    | GetRights
+    | SetRights
+    | MultiOperation
+)
 
 
 def size_of(request: Request) -> int:

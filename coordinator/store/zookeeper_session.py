@@ -18,7 +18,16 @@ from ottla.coordinator.store.store import (
     Znode,
 )
 from ottla.coordinator.store.watches import Watches
-from ottla.coordinator.store.zookeeper_requests import Children, Exists, Get, MultiOperation, Sync
+from ottla.coordinator.store.zookeeper_requests import (
+    Children,
+    Exists,
+    Get,
+    GetRights,
+    MultiOperation,
+    SetRights,
+    Sync,
+    ZnodeRight,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,6 +107,15 @@ class ZooKeeperSession:
         full = tuple(one._replace(path=self._full(one.path)) for one in operations)
         results = cast("list[OperationResult]", await self._channel.call(MultiOperation(full)))
         return [one.removeprefix(self._root) if isinstance(one, str) else one for one in results]
+
+    async def rights(self, path: str) -> frozenset[ZnodeRight]:
+        """Who may do what with the znode. Raises NoAuth where this user may not see that."""
+        request = GetRights(self._full(path))
+        return cast("frozenset[ZnodeRight]", await self._channel.call(request))
+
+    async def set_rights(self, path: str, rights: frozenset[ZnodeRight]) -> None:
+        """Replace the rights. Raises NoAuth for a znode of another user."""
+        await self._channel.call(SetRights(self._full(path), rights))
 
     async def sync(self) -> None:
         """Wait until the connected server has caught up with the leader."""

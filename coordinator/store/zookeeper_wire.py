@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo import exceptions
 from kazoo.protocol.states import EventType
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Id
 
 from ottla.coordinator.store import zookeeper_messages as messages
 from ottla.coordinator.store.store import (
+    ANY_VERSION,
     AnswerUnreadable,
     BadVersion,
     Check,
@@ -21,6 +22,7 @@ from ottla.coordinator.store.store import (
     Created,
     Delete,
     GroupFailed,
+    NoAuth,
     NoChildrenForEphemerals,
     NodeExists,
     NoNode,
@@ -37,9 +39,12 @@ from ottla.coordinator.store.zookeeper_requests import (
     Children,
     Exists,
     Get,
+    GetRights,
     MultiOperation,
     Request,
+    SetRights,
     Sync,
+    ZnodeRight,
 )
 
 if TYPE_CHECKING:
@@ -56,6 +61,7 @@ EVENT_KINDS: dict[str, WatchEventKind] = {
 _ROLLED_BACK = (0, -2)
 _ERRORS: dict[int, type[StoreError]] = {
     -101: NoNode,
+    -102: NoAuth,
     -103: BadVersion,
     -108: NoChildrenForEphemerals,
     -110: NodeExists,
@@ -71,8 +77,8 @@ _CONNECTION_ERRORS = (
 )
 
 _EPHEMERAL, _SEQUENTIAL = 1, 2
-# Only the brokers may read password hashes and tokens, as in Kafka.
-_SECRET_PATHS = ("/config/users", "/delegation_token")
+# Only the brokers may read password hashes, their settings and tokens, as in Kafka.
+SECRET_PATHS = ("/config/users", "/config/brokers", "/delegation_token")
 
 
 class ZooKeeperRequests:
@@ -89,7 +95,7 @@ class ZooKeeperRequests:
         self._on_watch = on_watch
         self._has_acl = has_acl
         self._others_read = others_read
-        self._secret_paths = tuple(root + path for path in _SECRET_PATHS)
+        self._secret_paths = tuple(root + path for path in SECRET_PATHS)
 
     def request(self, asked: Request) -> Any:
         match asked:
@@ -101,6 +107,11 @@ class ZooKeeperRequests:
                 return messages.GetChildren(path, self._on_watch if watched else None)
             case Sync(path):
                 return messages.Sync(path)
+            case GetRights(path):
+                return messages.GetAcl(path)
+            case SetRights(path, rights):
+                entries = [ACL(one.rights, Id(one.scheme, one.user)) for one in sorted(rights)]
+                return messages.SetAcl(path, entries, ANY_VERSION)
             case MultiOperation(operations):
                 return messages.MultiRequest([self._in_group(one) for one in operations])
             case _:
@@ -154,6 +165,8 @@ def _result_of(asked: Request, answer: Any) -> object:
             if not isinstance(answer, list):
                 raise TypeError(f"{answer!r} is no list")
             return answer
+        case GetRights():
+            return frozenset(ZnodeRight(one.id.scheme, one.id.id, one.perms) for one in answer[0])
         case MultiOperation():
             return _results_of(asked, answer)
         case Create():

@@ -29,8 +29,10 @@ from ottla.coordinator.store.zookeeper_requests import (
     Children,
     Exists,
     Get,
+    GetRights,
     MultiOperation,
     Request,
+    SetRights,
     Sync,
 )
 from ottla.protocol.ports import SocketOptions
@@ -277,6 +279,8 @@ class _Connection:
                 return None
             case MultiOperation(operations):
                 return in_group(store.write(operations, session.session_id))
+            case GetRights() | SetRights():
+                raise StoreError("the znodes of this store have no rights of their own")
             case _:
                 try:
                     results: list[StepResult] = store.write((request,), session.session_id)
