@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
+from functools import partial
 
 import pytest
 
+from tests.simulation.seeds import failures, printed_in_two_processes
 from tests.simulation.single_broker import run
 from tests.simulation.subject import build_broker
 
@@ -19,18 +18,14 @@ SEEDS = 200
 SOAK_SEEDS = 1_000
 BLOCK = 10
 SOAK_BLOCK = 50
+judged = partial(run, build=build_broker)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_nothing_promised_is_lost_under_chaos(first: int) -> None:
     """Records, order, offsets, watermarks and answers survive; afterwards everything drains."""
     reached: Counter[str] = Counter()
-    failed = []
-    for seed in range(first, first + BLOCK):
-        outcome = run(seed, build_broker)
-        reached.update(outcome.counts)
-        if not outcome.ok:
-            failed.append(outcome.describe())
+    failed = failures(judged, range(first, first + BLOCK), reached)
 
     assert not failed, "\n\n".join(failed)
     # Chaos that reaches nothing proves nothing.
@@ -43,8 +38,7 @@ def test_nothing_promised_is_lost_under_chaos(first: int) -> None:
 @pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, SOAK_BLOCK))
 def test_nothing_promised_is_lost_in_many_more_worlds(first: int) -> None:
     """Many more seeds, for failures that one seed in a hundred finds."""
-    outcomes = [run(seed, build_broker) for seed in range(first, first + SOAK_BLOCK)]
-    assert not [outcome.describe() for outcome in outcomes if not outcome.ok]
+    assert not failures(judged, range(first, first + SOAK_BLOCK), Counter())
 
 
 def test_a_seed_is_one_history_of_the_real_broker_in_any_process() -> None:
@@ -54,14 +48,7 @@ def test_a_seed_is_one_history_of_the_real_broker_in_any_process() -> None:
         "from tests.simulation.subject import build_broker\n"
         "for seed in (1, 8, 9): print(run(seed, build_broker, 2.0).digest)"
     )
-    answers = [
-        subprocess.check_output(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            stderr=subprocess.DEVNULL,
-        ).split()
-        for hash_seed in ("1", "77")
-    ]
+    first, second = printed_in_two_processes(code)
 
-    assert answers[0] == answers[1]
-    assert len(set(answers[0])) == 3
+    assert first == second
+    assert len(set(first)) == 3

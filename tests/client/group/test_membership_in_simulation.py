@@ -167,8 +167,8 @@ class Story:
         pending = []
         while self._go_on:
             for number in range(PARTITIONS):
-                delivery = await producer.send(TOPIC, b"", partition=number)
-                pending.append(delivery)
+                key = self._draw_key(ports)
+                pending.append(await producer.send(TOPIC, b"", key, partition=number))
             await ports.clock.sleep(ports.random.below(200))
         await producer.close()
         for delivery in pending:
@@ -178,6 +178,9 @@ class Story:
                 continue
             self.written.add((record.partition, record.offset))
         self._written.set()
+
+    def _draw_key(self, _ports: Ports) -> bytes | None:
+        return None
 
     def _reader(self, name: str) -> Program:
         async def read(ports: Ports) -> None:

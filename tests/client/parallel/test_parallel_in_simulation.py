@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla import (
-    Admin,
-    ClientConfig,
-    ClientError,
     Consumer,
     ConsumerConfig,
-    NewTopic,
-    Producer,
-    ProducerConfig,
 )
 from ottla.client.parallel.policy import ParallelLimits, Retry
 from ottla.wire.backoff import Backoff
@@ -48,28 +42,8 @@ class ParallelStory(membership.Story):
         self.repeats = 0
         self.failures = 0
 
-    async def _write(self, ports: Ports) -> None:
-        environment = environment_of(ports)
-        admin = await started(ports, lambda: Admin(ADDRESS, ClientConfig(), environment))
-        await admin.create_topic(NewTopic(membership.TOPIC, membership.PARTITIONS))
-        admin.close()
-        self._topic_exists.set()
-        config = ProducerConfig(linger_ms=1, request_timeout_ms=1_500, delivery_timeout_ms=60_000)
-        producer = await started(ports, lambda: Producer(ADDRESS, config, environment))
-        pending = []
-        while self._go_on:
-            for number in range(membership.PARTITIONS):
-                key = b"key %d" % ports.random.below(KEYS)
-                pending.append(await producer.send(membership.TOPIC, b"", key, partition=number))
-            await ports.clock.sleep(ports.random.below(200))
-        await producer.close()
-        for delivery in pending:
-            try:
-                record = await delivery
-            except ClientError:
-                continue
-            self.written.add((record.partition, record.offset))
-        self._written.set()
+    def _draw_key(self, ports: Ports) -> bytes | None:
+        return b"key %d" % ports.random.below(KEYS)
 
     def _reader(self, name: str) -> Program:
         async def read(ports: Ports) -> None:

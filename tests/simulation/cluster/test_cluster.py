@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from tests.simulation.cluster.scenario import run
+from tests.simulation.seeds import failures, printed_in_two_processes
 
 SEEDS = 12
 SOAK_SEEDS = 3_000
@@ -20,23 +19,14 @@ BLOCK = 4
 SOAK_BLOCK = 100
 # Of chaos, where the seed's own choice would be more.
 SHORT_S = 8.0
-
-
-def failures(seeds: range, reached: Counter[str], chaos_s: float | None = None) -> list[str]:
-    found = []
-    for seed in seeds:
-        outcome = run(seed, chaos_s)
-        reached.update(outcome.counts)
-        if not outcome.ok:
-            found.append(outcome.describe())
-    return found
+short = partial(run, chaos_s=SHORT_S)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_a_cluster_keeps_its_promises_under_chaos(first: int) -> None:
     """No acknowledged record is lost, doubled or reordered, and all works again when it is calm."""
     reached: Counter[str] = Counter()
-    found = failures(range(first, first + BLOCK), reached, SHORT_S)
+    found = failures(short, range(first, first + BLOCK), reached)
 
     assert not found, "\n\n".join(found)
     # Chaos that reaches nothing proves nothing.
@@ -50,7 +40,7 @@ def test_a_cluster_keeps_its_promises_under_chaos(first: int) -> None:
 @pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, SOAK_BLOCK))
 def test_a_cluster_keeps_its_promises_in_many_more_worlds(first: int) -> None:
     """Many more seeds, for failures that one seed in a hundred finds."""
-    assert not failures(range(first, first + SOAK_BLOCK), Counter())
+    assert not failures(run, range(first, first + SOAK_BLOCK), Counter())
 
 
 def test_a_seed_is_one_history_of_a_cluster_in_any_process() -> None:
@@ -59,14 +49,7 @@ def test_a_seed_is_one_history_of_a_cluster_in_any_process() -> None:
         "from tests.simulation.cluster.scenario import run\n"
         "for seed in (2, 8): print(run(seed, 3.0).digest)"
     )
-    answers = [
-        subprocess.check_output(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            stderr=subprocess.DEVNULL,
-        ).split()
-        for hash_seed in ("1", "77")
-    ]
+    first, second = printed_in_two_processes(code)
 
-    assert answers[0] == answers[1]
-    assert len(set(answers[0])) == 2
+    assert first == second
+    assert len(set(first)) == 2

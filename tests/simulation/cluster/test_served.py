@@ -6,33 +6,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from tests.simulation.cluster.served import run
+from tests.simulation.seeds import failures
 
 SEEDS = 6
 SOAK_SEEDS = 600
 SOAK_BLOCK = 50
 SHORT_S = 6.0
-
-
-def failures(seeds: range, reached: Counter[str], chaos_s: float | None = None) -> list[str]:
-    """What the failed seeds tell."""
-    found = []
-    for seed in seeds:
-        outcome = run(seed, chaos_s)
-        reached.update(outcome.counts)
-        if not outcome.ok:
-            found.append(outcome.describe())
-    return found
+short = partial(run, chaos_s=SHORT_S)
 
 
 def test_a_served_store_keeps_a_cluster_together() -> None:
     """Cut connections, late answers and a store that stands still lose no record, and all works
     again when it is calm."""
     reached: Counter[str] = Counter()
-    found = failures(range(SEEDS), reached, SHORT_S)
+    found = failures(short, range(SEEDS), reached)
 
     assert not found, "\n\n".join(found)
     # Chaos that reaches nothing proves nothing.
@@ -46,7 +38,7 @@ def test_a_served_store_keeps_a_cluster_together() -> None:
 @pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, SOAK_BLOCK))
 def test_a_served_store_keeps_many_more_clusters_together(first: int) -> None:
     """Many more seeds, for failures that one seed in a hundred finds."""
-    assert not failures(range(first, first + SOAK_BLOCK), Counter())
+    assert not failures(run, range(first, first + SOAK_BLOCK), Counter())
 
 
 def test_a_seed_is_one_history() -> None:

@@ -6,30 +6,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from tests.simulation.cluster.hazards.replacing import replaced
 from tests.simulation.security.planted import PLANTED, RARE
 from tests.simulation.security.scenario import run
+from tests.simulation.seeds import failures
 
 SEEDS = 8
 BLOCK = 4
 SOAK_SEEDS = 600
 SOAK_BLOCK = 100
 SHORT_S = 8.0
+short = partial(run, chaos_s=SHORT_S)
 PLANTED_SEEDS = 12
 RARE_SEEDS = 200
-
-
-def failures(seeds: range, reached: Counter[str], chaos_s: float | None = None) -> list[str]:
-    found = []
-    for seed in seeds:
-        outcome = run(seed, chaos_s)
-        reached.update(outcome.counts)
-        if not outcome.ok:
-            found.append(outcome.describe())
-    return found
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
@@ -38,7 +31,7 @@ def test_decisions_are_recorded_and_tokens_end_under_chaos(first: int) -> None:
     lacks only what a dead process had in memory. No broker serves a dead token for longer than two
     seconds in which it could know."""
     reached: Counter[str] = Counter()
-    found = failures(range(first, first + BLOCK), reached, SHORT_S)
+    found = failures(short, range(first, first + BLOCK), reached)
 
     assert not found, "\n\n".join(found)
     assert reached["refusals"] > 40 * BLOCK
@@ -63,7 +56,7 @@ def test_a_planted_bug_is_found(name: str) -> None:
 @pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, SOAK_BLOCK))
 def test_decisions_are_recorded_and_tokens_end_in_many_more_worlds(first: int) -> None:
     """Longer chaos, more seeds."""
-    assert not failures(range(first, first + SOAK_BLOCK), Counter())
+    assert not failures(run, range(first, first + SOAK_BLOCK), Counter())
 
 
 @pytest.mark.soak

@@ -5,12 +5,9 @@ Its strength is measured by the old bugs it finds, and its fairness by what it l
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
+from tests.simulation.seeds import printed_in_two_processes
 from tests.simulation.single_broker import run
 from tests.simulation.subject import build_toy, build_toy_with
 from tests.simulation.toys.broker import BUGS
@@ -42,12 +39,7 @@ def test_a_seed_is_one_history_in_any_process() -> None:
         "from tests.simulation.subject import build_toy\n"
         "for seed in (3, 4): print(run(seed, build_toy, 2.0).digest)"
     )
-    answers = [
-        subprocess.check_output(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": hash_seed}
-        ).split()
-        for hash_seed in ("1", "77")
-    ]
+    first, second = printed_in_two_processes(code)
 
-    assert answers[0] == answers[1]
-    assert answers[0][0] != answers[0][1]
+    assert first == second
+    assert first[0] != first[1]

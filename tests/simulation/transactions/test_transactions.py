@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
+from functools import partial
 
 import pytest
 
+from tests.simulation.seeds import failures, printed_in_two_processes
 from tests.simulation.transactions.scenario import run
 
 SEEDS = 5
@@ -21,16 +20,7 @@ SOAK_SEEDS = 3_000
 SOAK_BLOCK = 100
 # Of chaos, where the seed's own choice would be more.
 SHORT_S = 8.0
-
-
-def failures(seeds: range, reached: Counter[str], chaos_s: float | None = None) -> list[str]:
-    found = []
-    for seed in seeds:
-        outcome = run(seed, chaos_s)
-        reached.update(outcome.counts)
-        if not outcome.ok:
-            found.append(outcome.describe())
-    return found
+short = partial(run, chaos_s=SHORT_S)
 
 
 @pytest.mark.requirement("TXN-02", "TXN-03", "TXN-29", "TXN-30", "TXN-31", "TXN-33")
@@ -38,7 +28,7 @@ def test_transactions_are_atomic_under_chaos() -> None:
     """Committed records are read by all readers, once and whole, aborted ones by none, whichever
     process is killed, is paused or has a rival."""
     reached: Counter[str] = Counter()
-    found = failures(range(SEEDS), reached, SHORT_S)
+    found = failures(short, range(SEEDS), reached)
 
     assert not found, "\n\n".join(found)
     # Chaos that reaches nothing proves nothing.
@@ -56,19 +46,12 @@ def test_transactions_are_atomic_under_chaos() -> None:
 @pytest.mark.parametrize("first", range(SEEDS, SOAK_SEEDS, SOAK_BLOCK))
 def test_transactions_are_atomic_in_many_more_worlds(first: int) -> None:
     """Many more seeds, for failures that one seed in a hundred finds."""
-    assert not failures(range(first, first + SOAK_BLOCK), Counter())
+    assert not failures(run, range(first, first + SOAK_BLOCK), Counter())
 
 
 def test_a_seed_is_one_history_of_transactions_in_any_process() -> None:
     """A seed that cannot be replayed explains nothing (P-12)."""
     code = "from tests.simulation.transactions.scenario import run\nprint(run(8, 3.0).digest)"
-    answers = [
-        subprocess.check_output(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            stderr=subprocess.DEVNULL,
-        )
-        for hash_seed in ("1", "77")
-    ]
+    first, second = printed_in_two_processes(code)
 
-    assert answers[0] == answers[1] != b""
+    assert first == second != []
