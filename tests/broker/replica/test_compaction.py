@@ -58,7 +58,7 @@ def test_nothing_is_cleaned_at_or_above_what_may_still_change(limits: Bounds, en
     assert end_of_cleanable(extents(1, 1, 1, 1), RULES, limits, WALL_MS) == end
 
 
-def test_young_records_are_left_alone() -> None:
+def test_records_newer_than_the_minimum_lag_are_not_compacted() -> None:
     """min.compaction.lag.ms: a consumer that follows closely sees every value."""
     rules = RULES._replace(min_compaction_lag_ms=3 * DAY_MS)
     segments = extents(1, 1, 1)

@@ -113,8 +113,9 @@ def test_epoch_zero_is_an_epoch() -> None:
     assert epochs.end_offset_for(0, 3) == EpochEnd(0, 3)
 
 
-def test_a_cut_at_the_start_of_an_epoch_forgets_it() -> None:
-    """Kept, it would contradict the next leader's records there, and cutting never ends (S-28)."""
+def test_a_truncation_to_the_start_of_an_epoch_removes_the_epoch() -> None:
+    """Otherwise it would contradict the next leader's records, and truncation would never end
+    (S-28)."""
     epochs = LeaderEpochs([(1, 0), (2, 10)])
 
     assert epochs.truncate_from_end(10)

@@ -56,10 +56,10 @@ def begun(
         (ask(7, 1, uses_topic_ids=False), ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
     ],
 )
-def test_only_its_own_client_continues_a_session_and_only_in_order(
+def test_only_the_client_that_began_a_session_continues_it_and_in_order(
     asked: SessionAsk, error: ErrorCode
 ) -> None:
-    """A stranger, or a request that came twice, would be answered for what it did not ask."""
+    """Another client, or a repeated request, would get an answer to another request."""
     sessions: Sessions = FetchSessions(10)
     session = begun(sessions, 7)
 
@@ -132,8 +132,8 @@ def test_who_had_records_comes_last_the_next_time() -> None:
     assert [key for key, _wanted in session.items()] == ["p1", "p2", "p0"]
 
 
-def test_a_forgotten_partition_is_not_answered_for() -> None:
-    """When the partition returns, it counts as new."""
+def test_a_partition_that_the_client_has_removed_is_not_answered() -> None:
+    """When the client adds the partition again, it counts as new."""
     sessions: Sessions = FetchSessions(10)
     session = begun(sessions, 7, size=2)
     assert session is not None
@@ -160,10 +160,10 @@ def test_a_forgotten_partition_is_not_answered_for() -> None:
         (1, False, 2 * EVICTION_MS + 10, {2, 3}),
     ],
 )
-def test_who_gives_way_when_the_slots_are_taken(
+def test_sessions_are_evicted_by_the_rules_of_kafka(
     size: int, is_follower: bool, now_ms: float, left: set[int]
 ) -> None:
-    """Kafka's rules: else the last to come would always push out the first (N-11)."""
+    """Otherwise the newest session would always evict the oldest (N-11)."""
     sessions: Sessions = FetchSessions(2)
     begun(sessions, 1, size=2)
     begun(sessions, 2, size=3)

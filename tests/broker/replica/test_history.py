@@ -21,8 +21,8 @@ def test_the_history_is_what_a_log_wants_to_tell() -> None:
     assert observer.leader_epochs() == [(2, 6), (3, 7)]
 
 
-def test_an_abort_is_told_to_the_log_and_a_commit_is_not() -> None:
-    """The transaction index holds aborted ones only."""
+def test_the_log_indexes_aborted_transactions_only() -> None:
+    """Readers search the transaction index for aborted transactions."""
     history = ReplicaHistory()
     answers = [
         history.observe(batch)
@@ -38,8 +38,8 @@ def test_an_abort_is_told_to_the_log_and_a_commit_is_not() -> None:
     assert answers == [None, None, None, None, (4000, 2, 4, 3)]
 
 
-def test_a_reset_forgets_producers_and_keeps_epochs() -> None:
-    """Batches from the log's start follow it, but the file of epochs knows more than they."""
+def test_a_reset_drops_producers_and_keeps_leader_epochs() -> None:
+    """The batches of the log follow and restore producers, but the epoch file has more entries."""
     history = ReplicaHistory()
     history.load_leader_epochs([(4, 1)])
     history.observe(data_batch(0, at=0, transactional=True, leader_epoch=-1))
@@ -50,8 +50,8 @@ def test_a_reset_forgets_producers_and_keeps_epochs() -> None:
     assert history.leader_epochs() == [(4, 1)]
 
 
-def test_a_truncation_forgets_the_epochs_behind_the_end() -> None:
-    """Producers are told again by the log, epochs are cut (T-07)."""
+def test_a_truncation_removes_the_leader_epochs_behind_the_end() -> None:
+    """The log restores the producers; the epochs are cut (T-07)."""
     history = ReplicaHistory()
     for offset in range(4):
         history.observe(data_batch(offset, at=offset, leader_epoch=offset))

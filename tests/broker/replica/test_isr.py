@@ -61,8 +61,9 @@ def test_the_answer_to_an_older_proposal_is_dropped() -> None:
     assert in_sync.pending is second
 
 
-def test_a_push_does_not_clear_the_change_on_its_way() -> None:
-    """It may land behind the push, and the leader would not know its own ISR (R-14)."""
+def test_an_update_from_the_controller_does_not_clear_the_pending_isr_change() -> None:
+    """The change may be applied after the update, and the leader would not know its own ISR
+    (R-14)."""
     in_sync, change = proposed((1, 2), (1, 2, 3))
     accepted = in_sync.on_stored((1, 2, 4), 6)
 

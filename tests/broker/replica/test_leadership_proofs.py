@@ -64,8 +64,8 @@ def test_nothing_is_kept_when_no_question_is_open() -> None:
     assert not proofs.is_open
 
 
-def test_connections_beyond_all_measure_are_forgotten() -> None:
-    """Each of them holds what belongs to it in memory; to forget costs a round, no more."""
+def test_the_number_of_remembered_connections_is_limited() -> None:
+    """Each of them holds memory; without its entry a connection needs one more round."""
     proofs = LeadershipProofs()
     question = proofs.ask(LATER_MS)
     for number in range(CONNECTIONS_MAX + 1):
@@ -170,8 +170,8 @@ def test_a_rival_that_is_not_among_the_replicas_shows_nothing() -> None:
     assert not leading((1, 4)).is_proven_since(1)
 
 
-def test_rivals_that_wait_are_owed_an_answer() -> None:
-    """Otherwise a question takes as long as their fetches may wait."""
+def test_parked_fetches_of_in_sync_followers_are_answered_for_a_leadership_proof() -> None:
+    """Otherwise a proof takes as long as their fetches may wait."""
     one = leading((1, 2))
     for follower in one.followers.values():
         follower.told_watermark = 0

@@ -128,7 +128,7 @@ def test_a_follower_that_fetches_but_does_not_keep_up_leaves() -> None:
     assert change.isr == (1,)
 
 
-def test_a_member_that_was_never_heard_has_the_lag_time() -> None:
+def test_a_member_of_the_isr_has_the_lag_time_for_its_first_fetch() -> None:
     """After an election followers need a moment to find the new leader."""
     leader = Leader(1, 2, 3)
     leader.fetch(2, 100, now_ms=5)
@@ -163,8 +163,8 @@ def test_a_follower_below_the_start_of_the_epoch_does_not_join() -> None:
     assert leader.fetch(3, 100, now_ms=1)
 
 
-def test_a_follower_joins_on_its_own_fetch_only() -> None:
-    """What it fetched earlier says nothing about whether it still fetches."""
+def test_a_follower_joins_the_isr_only_when_it_fetches() -> None:
+    """An earlier fetch does not show that the follower still fetches."""
     leader = Leader(1, 2)
     leader.fetch(3, 100, now_ms=0)
     leader.fetch(2, 100, now_ms=1)
@@ -267,8 +267,8 @@ def test_a_leader_believes_a_follower_that_lies() -> None:
     assert (before, leader.replica.high_watermark) == (100, 150)
 
 
-def test_only_one_change_is_on_its_way() -> None:
-    """A second one would be computed on a state that may be gone."""
+def test_only_one_isr_change_is_pending_at_a_time() -> None:
+    """A second one would be computed from an outdated state."""
     leader = Leader(1, 2)
     leader.fetch(2, 100, now_ms=0)
     leader.fetch(3, 100, now_ms=0)

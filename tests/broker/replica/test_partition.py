@@ -124,8 +124,8 @@ def test_what_was_cut_was_not_flushed_at_its_next_offset() -> None:
     assert replica.high_watermark == 4
 
 
-def test_the_watermark_stands_still_below_min_insync() -> None:
-    """Else the last replica standing would alone decide what is committed (R-18, KAFKA-15583)."""
+def test_the_high_watermark_does_not_move_below_min_insync_replicas() -> None:
+    """Else the last in-sync replica would decide alone what is committed (R-18, KAFKA-15583)."""
     replica = replica_of(limits=ReplicaLimits(2))
     replica.become_leader(led_by(1, isr=(1,), replicas=(1, 2, 3)), now_ms=0)
     moved = replica.on_appended(10, now_ms=0)
@@ -206,8 +206,8 @@ def test_too_small_an_isr_after_a_new_epoch_leaves_the_outcome_open() -> None:
     assert replica.replication_state(10, 0) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-def test_a_coordinator_goes_on_in_the_next_epoch_and_not_in_a_later_one() -> None:
-    """In an epoch that this broker did not hear of another may have led (G-12)."""
+def test_a_coordinator_continues_in_the_next_leader_epoch_and_not_in_a_later_one() -> None:
+    """In an epoch between, another broker may have led (G-12)."""
     replica = leader_of(1, 2)
     replica.become_leader(led_by(1, 1, isr=(1,), replicas=(1, 2)), now_ms=0)
     after_one = [replica.leads_since(epoch) for epoch in (0, 1)]

@@ -154,7 +154,7 @@ def test_judging_changes_nothing() -> None:
     assert table.judge(data_batch(0)) == APPEND
 
 
-def test_a_later_epoch_forgets_the_sequences_of_the_one_before() -> None:
+def test_a_new_producer_epoch_discards_the_earlier_sequences() -> None:
     """Sequence 0 of the new epoch must not match sequence 0 of the old one."""
     table = table_of((0, 1))
     table.observe(data_batch(0, at=101, epoch=1))
@@ -189,8 +189,8 @@ def test_plain_batches_do_not_mix_into_an_open_transaction() -> None:
     assert verdict == AppendVerdict(AppendAction.REFUSE, ErrorCode.INVALID_TXN_STATE)
 
 
-def test_a_marker_with_a_new_epoch_fences_the_old_one() -> None:
-    """A transaction that timed out is aborted with the next epoch; the zombie must notice."""
+def test_a_marker_with_a_new_producer_epoch_fences_the_old_epoch() -> None:
+    """A transaction that timed out is aborted with the next epoch; the old producer must notice."""
     table = ProducerTable()
     table.observe(data_batch(0, at=0, transactional=True))
     table.observe(marker_batch(1, abort=True, epoch=1))
@@ -274,8 +274,8 @@ def test_producers_expire_after_their_time() -> None:
     assert len(table) == 0
 
 
-def test_any_write_begins_the_expiry_anew() -> None:
-    """Also a marker: forgotten, an old coordinator epoch would be accepted again (T-06)."""
+def test_any_write_restarts_the_expiry_of_a_producer() -> None:
+    """Also a marker: after the expiry, an old coordinator epoch would be accepted again (T-06)."""
     table = table_of((0, 1))
     table.expire(0, 1_000)
     expired = []

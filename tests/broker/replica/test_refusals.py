@@ -17,8 +17,8 @@ def test_what_was_in_flight_behind_a_refused_batch_is_refused_for_the_same_reaso
     assert [refusals.error_behind(data_batch(sequence)) for sequence in (8, 9)] == [TOO_FEW] * 2
 
 
-def test_what_is_out_of_order_when_it_comes_again_is_told_so() -> None:
-    """Its predecessor has been given up, and the producer must begin anew."""
+def test_a_retried_batch_that_is_out_of_order_gets_that_error() -> None:
+    """Its predecessor was given up, and the producer must begin with a new epoch."""
     refusals = Refusals()
     refusals.note(data_batch(7), TOO_FEW)
     refusals.error_behind(data_batch(8))

@@ -58,8 +58,8 @@ def test_an_epoch_below_that_of_the_own_log_is_refused() -> None:
     assert replica.become_leader(led_by(1, 6), now_ms=0).error is ErrorCode.NONE
 
 
-def test_a_repeated_word_of_the_controller_changes_nothing() -> None:
-    """Its request is sent again when the answer was lost."""
+def test_a_repeated_request_of_the_controller_changes_nothing() -> None:
+    """The controller sends it again when the answer was lost."""
     replica = leader_of(1, 2)
     replica.on_appended(5, now_ms=0)
     replica.on_follower_fetch(fetch(2, 3), now_ms=0)
@@ -189,7 +189,7 @@ def test_an_older_incarnation_of_a_follower_is_refused() -> None:
     assert replica.high_watermark == 4
 
 
-def test_a_follower_takes_the_watermark_of_its_leader_within_its_own_log() -> None:
+def test_a_follower_limits_the_leaders_high_watermark_to_its_own_log_end() -> None:
     """It has fewer records than the leader, or a leader that knows less than the last one."""
     replica = replica_of(5, watermark=3)
     replica.become_follower(led_by(2, 1, isr=(1, 2)))

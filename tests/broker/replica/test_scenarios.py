@@ -27,8 +27,9 @@ def step(follower: Node, leader: Node, count: int) -> None:
 
 
 @pytest.mark.requirement("REP-03", "REP-16", "REP-17")
-def test_a_leader_dies_with_what_no_other_replica_has() -> None:
-    """A holds m1 m2 m3, B m1 m2, C m1. Only m1 is readable. A dies: m2 stays, m3 never was."""
+def test_a_record_that_only_the_dead_leader_had_is_lost() -> None:
+    """A holds m1 m2 m3, B m1 m2, C m1. Only m1 is readable. A dies: m2 stays, m3 was never
+    acknowledged."""
     a, b, c = nodes = [Node(node_id) for node_id in (A, B, C)]
     first = PartitionLeadership(A, 1, 0, (A, B, C), (A, B, C))
     a.replica.become_leader(first, now_ms=0)

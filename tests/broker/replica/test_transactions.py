@@ -45,7 +45,7 @@ def test_each_marker_is_settled_by_itself() -> None:
     assert transactions.first_unstable_offset is None
 
 
-def test_an_abort_tells_the_index_what_was_stable_after_it() -> None:
+def test_an_abort_stores_the_last_stable_offset_in_the_transaction_index() -> None:
     """A fetch stops searching at the first entry whose stable offset covers it (T-18)."""
     transactions = PartitionTransactions()
     transactions.begin(1, 10)
@@ -66,8 +66,8 @@ def test_a_marker_without_a_transaction_ends_nothing() -> None:
     assert transactions.open_transactions == {1: 10}
 
 
-def test_clear_forgets_everything() -> None:
-    """The log is told again after a truncation."""
+def test_clear_removes_all_transactions() -> None:
+    """The log restores them after a truncation."""
     transactions = PartitionTransactions()
     transactions.begin(1, 10)
     transactions.end(1, 11, is_aborted=False)

@@ -171,7 +171,7 @@ def test_no_batch_overtakes_one_that_waits_for_its_transaction() -> None:
     assert leader.send(1) is AppendAction.APPEND
 
 
-def test_sequences_that_begin_anew_do_not_overtake_either() -> None:
+def test_sequences_that_wrap_around_do_not_overtake_either() -> None:
     """After 2^31 records of one epoch the small number is the later one (T-03): if the first batch
     were refused for its sake, it could never be repeated with success."""
     leader = Leader()
@@ -234,8 +234,8 @@ def test_a_refusal_for_good_leaves_nothing_behind() -> None:
     assert leader.send(7) is AppendAction.APPEND
 
 
-def test_guards_that_no_producer_came_back_for_are_forgotten() -> None:
-    """Producers die between question and answer; what they leave must not add up."""
+def test_unused_verification_guards_expire() -> None:
+    """Producers die between question and answer; their guards must not accumulate."""
     verifications = Verifications()
     guards = [verifications.begin(TransactionClaim(number, 0), None, number) for number in range(3)]
     verifications.expire(11, 10)

@@ -278,8 +278,8 @@ def test_who_joins_while_the_group_is_deleted_is_in_the_group() -> None:
 # The story of a group.
 
 
-def test_a_group_tells_who_came_and_who_was_removed_by_which_timer() -> None:
-    """What users ask most: why did my consumer leave the group?"""
+def test_the_timeline_lists_joins_and_removals_with_their_timers() -> None:
+    """Users ask most often why a consumer left its group."""
     scene = Scene()
     scene.stable(Wish())
     scene.advance(SESSION_MS)

@@ -48,8 +48,8 @@ def _scene_with_old_offsets(group_count: int, partition_count: int) -> Scene:
     return scene
 
 
-def test_a_sweep_gives_way_after_each_slice_however_many_members_there_are() -> None:
-    """The next slice is due at once; taken in the same call, a million of them block the loop."""
+def test_a_sweep_yields_after_each_slice_whatever_the_number_of_members() -> None:
+    """The next slice is due at once; in the same call, a million members would block the loop."""
     group_count, partition_count = 20, 1_000
     scene = _scene_with_old_offsets(group_count, partition_count)
     scene.holds_appends = True
@@ -64,8 +64,8 @@ def test_a_sweep_gives_way_after_each_slice_however_many_members_there_are() -> 
     assert sum(len(append.records) for append in scene.open) == group_count * partition_count
 
 
-def test_while_the_wall_clock_is_in_doubt_no_position_is_forgotten() -> None:
-    """S-18: a step of a month would make groups start over, or skip what they have not read."""
+def test_no_committed_offset_expires_while_the_wall_clock_is_in_doubt() -> None:
+    """S-18: after a clock step of a month, groups would start over or skip unread records."""
     scene = _scene_with_old_offsets(1, 10)
     scene.holds_appends = True
     scene.now_ms += CHECK_MS

@@ -81,8 +81,8 @@ def test_a_sweep_takes_no_step_that_grows_with_the_number_of_groups() -> None:
     assert CountedId.compared == 0
 
 
-def test_deleted_topics_are_forgotten_in_slices() -> None:
-    """Deleting a topic must not hold up the heartbeats of groups that never read it."""
+def test_offsets_of_deleted_topics_are_removed_in_slices() -> None:
+    """Deleting a topic must not delay the heartbeats of groups that never read it."""
     shard, images = _shard()
     images.append(image_of({"t": 1}))
     _reset()
@@ -151,7 +151,7 @@ def test_a_commit_for_a_topic_that_is_there_again_stays() -> None:
         assert scene.reloaded().committed(f"g{number}") == {("t", 0): 9}
 
 
-def test_a_topic_that_is_deleted_again_meanwhile_is_forgotten_again() -> None:
+def test_a_second_deletion_of_a_topic_removes_its_offsets_again() -> None:
     """Only commits after the last deletion belong to the new topic."""
     scene = Scene()
     scene.commit(1, group_id="a")

@@ -49,7 +49,7 @@ def answers(state: str, producer: Producer, *partitions: TopicPartition) -> tupl
 
 @pytest.mark.requirement("TXN-35", "TXN-42")
 @pytest.mark.parametrize("state", STATES)
-def test_a_stranger_adds_nothing(state: str) -> None:
+def test_a_producer_with_another_id_or_epoch_adds_no_partition(state: str) -> None:
     """Another producer id, or an epoch that is not exactly the current one (hazard T-11)."""
     waits = WORDS["concurrent"] if state in PREPARED else None
     unmapped, fenced = WORDS["unmapped"], ErrorCode.PRODUCER_FENCED
@@ -82,7 +82,7 @@ def test_an_id_has_to_be_known(is_verification: bool) -> None:
     assert scene.error(nameless) is ErrorCode.INVALID_REQUEST
 
 
-def test_an_id_whose_first_record_is_on_its_way_is_not_known_yet() -> None:
+def test_an_id_whose_first_record_is_pending_is_unknown() -> None:
     """No client has received its producer id yet."""
     scene, _ = begun()
     scene.init(transactional_id="other")
@@ -164,7 +164,7 @@ def test_adding_that_is_not_written_leaves_no_trace() -> None:
     assert scene.error(ticket) is ErrorCode.NONE
 
 
-def test_who_waits_for_too_long_is_told_so_once() -> None:
+def test_a_request_that_waits_too_long_is_answered_once_with_a_timeout() -> None:
     """The partition may be in; adding it again does no harm."""
     scene, producer = begun()
     ticket = scene.add(producer, A0)
@@ -209,8 +209,8 @@ def test_no_partition_is_verified_while_the_verdict_is_written(is_commit: bool) 
     assert scene.verify(producer, A0) == {A0: ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
-def test_verifying_goes_on_while_partitions_are_added() -> None:
-    """Those that are in stay in, whatever comes of the others."""
+def test_verification_works_while_partitions_are_being_added() -> None:
+    """Partitions that were added stay, whatever happens to the others."""
     scene, producer = begun(A0)
     scene.add(producer, B0)
 

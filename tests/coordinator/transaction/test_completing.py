@@ -37,7 +37,7 @@ def test_the_next_coordinator_repeats_all_markers(is_commit: bool, api_version: 
 
 
 @pytest.mark.requirement("TXN-25", "TXN-51")
-def test_a_coordinator_that_dies_before_the_end_is_written_is_followed_by_one_that_does() -> None:
+def test_the_next_coordinator_writes_the_completion_that_a_dead_one_did_not() -> None:
     """All partitions have their markers, and get them again."""
     scene = decided()
     scene.mark()
@@ -48,8 +48,8 @@ def test_a_coordinator_that_dies_before_the_end_is_written_is_followed_by_one_th
     assert other.state is TransactionState.COMPLETE_COMMIT
 
 
-def test_a_coordinator_that_dies_after_the_end_leaves_nothing_to_do() -> None:
-    """No markers for what has been completed."""
+def test_the_next_coordinator_sends_no_markers_for_a_completed_transaction() -> None:
+    """All partitions have their markers, and the log says so."""
     scene = decided()
     scene.settle()
     other = scene.reloaded()

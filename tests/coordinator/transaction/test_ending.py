@@ -105,10 +105,10 @@ def test_any_other_epoch_is_fenced(api_version: int, state: str, producer_epoch:
     [(0, ErrorCode.INVALID_PRODUCER_EPOCH), (1, ErrorCode.INVALID_PRODUCER_EPOCH)]
     + [(version, ErrorCode.PRODUCER_FENCED) for version in (2, 3, 4, 5)],
 )
-def test_older_clients_are_told_of_the_fence_in_their_words(
+def test_older_clients_get_the_fencing_code_of_their_version(
     api_version: int, expected: ErrorCode
 ) -> None:
-    """They would treat a code they do not know as one that may pass."""
+    """They would treat an unknown code as retriable."""
     scene = standing(example(TransactionState.ONGOING))
     ticket = scene.end(Producer(FIRST_PRODUCER_ID, 2), api_version=api_version)
 
@@ -314,7 +314,7 @@ def test_a_verdict_that_is_not_written_leaves_everything_as_it_was(
     assert len(scene.all_markers) == 1
 
 
-def test_who_waits_for_too_long_is_told_so_once() -> None:
+def test_a_request_that_waits_too_long_is_answered_once_with_a_timeout() -> None:
     """The verdict may still come into force; the producer's repetition will find out."""
     scene = standing(example(TransactionState.ONGOING))
     ticket = scene.end(CURRENT)

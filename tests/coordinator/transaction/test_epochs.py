@@ -25,8 +25,8 @@ LIMIT = 32_766
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_the_last_epoch_goes_on_with_another_producer_id(is_commit: bool) -> None:
-    """The largest epoch is kept for fencing, so there is none to raise to (hazard T-10)."""
+def test_a_producer_at_the_last_epoch_gets_another_producer_id(is_commit: bool) -> None:
+    """The largest epoch is reserved for fencing, so the epoch cannot be raised (hazard T-10)."""
     scene = standing(example(TransactionState.ONGOING, LIMIT))
     last = Producer(FIRST_PRODUCER_ID, LIMIT)
     ticket = scene.end(last, is_commit=is_commit)
@@ -156,7 +156,7 @@ def test_a_rotation_can_be_asked_for_again() -> None:
     assert scene.error(fenced) is ErrorCode.PRODUCER_FENCED
 
 
-def test_who_starts_anew_ends_the_retries_of_an_exhausted_producer() -> None:
+def test_a_new_producer_ends_the_retries_of_one_at_the_last_epoch() -> None:
     """A rotation that was requested without an epoch is not for the previous producer."""
     scene = standing(example(TransactionState.EMPTY, LIMIT))
     scene.init()

@@ -234,7 +234,7 @@ def test_a_timeout_up_to_what_is_allowed_is_taken(timeout_ms: int) -> None:
 
 
 @pytest.mark.parametrize("who", [Producer(-1, 0), Producer(1_000, -1)])
-def test_an_epoch_needs_a_producer_id_and_the_other_way_round(who: Producer) -> None:
+def test_an_epoch_without_producer_id_is_refused_and_the_reverse(who: Producer) -> None:
     """Half of them says nothing (KIP-360)."""
     scene = Scene()
 
@@ -255,10 +255,10 @@ def test_an_id_that_no_record_can_have_is_refused(transactional_id: str) -> None
     [(version, ErrorCode.INVALID_PRODUCER_EPOCH) for version in range(4)]
     + [(version, ErrorCode.PRODUCER_FENCED) for version in (4, 5)],
 )
-def test_older_clients_are_told_of_the_fence_in_their_words(
+def test_older_clients_get_the_fencing_code_of_their_version(
     api_version: int, expected: ErrorCode
 ) -> None:
-    """They would treat a code they do not know as one that may pass."""
+    """They would treat an unknown code as retriable."""
     scene = standing(example(TransactionState.EMPTY))
     ticket = scene.init(Producer(FIRST_PRODUCER_ID, 1), api_version=api_version)
 
@@ -296,8 +296,8 @@ def test_a_first_record_that_is_not_written_wastes_no_producer_ids() -> None:
     assert scene.next_producer_id == FIRST_PRODUCER_ID + 1
 
 
-def test_without_a_producer_id_the_producer_is_told_to_come_again() -> None:
-    """The producer gets the error of the service that allocates producer ids."""
+def test_a_producer_gets_the_error_of_the_producer_id_service() -> None:
+    """The coordinator passes on the error of the service that allocates producer ids."""
     scene = Scene()
     refused = scene.init()
     scene.give_nothing(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -324,7 +324,7 @@ def test_a_fence_that_is_not_written_leaves_the_transaction_open() -> None:
     assert known.producer_epoch == producer.producer_epoch + 1
 
 
-def test_who_waits_for_too_long_is_told_so_once() -> None:
+def test_a_request_that_waits_too_long_is_answered_once_with_a_timeout() -> None:
     """The next attempt finds what was written."""
     scene = Scene()
     ticket = scene.init(timeout_ms=TIMEOUT_MS)

@@ -63,11 +63,11 @@ def test_no_answer_is_given_again_to_a_producer_that_was_replaced() -> None:
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
-def test_a_producer_that_missed_the_end_goes_on_with_the_epoch_it_has_been_given(
+def test_a_producer_that_missed_the_end_initialises_with_the_assigned_epoch(
     is_reloaded: bool,
 ) -> None:
-    """Its EndTxn was answered in vain; the last epoch can be told from how it ended, also by the
-    next coordinator."""
+    """The answer to EndTxn was lost; the record of the end shows the last epoch, also to the next
+    coordinator."""
     scene, producer = begun(A0)
     scene.end(producer)
     scene.settle()

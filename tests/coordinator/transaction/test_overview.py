@@ -103,7 +103,7 @@ def test_an_id_is_listed_once_its_first_record_is_committed() -> None:
     assert listed(scene) == [(ID, FIRST_PRODUCER_ID, "Empty")]
 
 
-def test_filters_that_mean_nothing_are_told() -> None:
+def test_unknown_state_filters_are_reported() -> None:
     """An unknown state is a mistake of the caller, or comes from a newer tool."""
     response = check_listing(ListTransactionsRequest(["Empty", "Lost", "ongoing"]))
 

@@ -94,8 +94,8 @@ def test_what_fails_or_is_not_answered_goes_out_again() -> None:
     assert site.owed.has_homeless
 
 
-def test_a_marker_follows_the_leader_also_while_it_is_on_its_way_to_the_last_one() -> None:
-    """A broker that has died with a request answers it much later than the next leader."""
+def test_a_marker_is_sent_to_the_new_leader_while_the_old_one_has_not_answered() -> None:
+    """A dead broker's answer may fail much later than the new leader would answer."""
     site = Site()
     site.owe(A)
     dying = site.owed.take(1)
@@ -180,7 +180,7 @@ def test_a_leader_that_is_none_any_more_refuses_nothing() -> None:
     assert site.ended == [("id", False)]
 
 
-def test_a_partition_that_is_gone_is_owed_nothing() -> None:
+def test_a_deleted_partition_needs_no_marker() -> None:
     """A deleted topic would keep its transactions open for ever."""
     site = Site()
     site.owe(A, C)

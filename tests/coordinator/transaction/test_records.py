@@ -204,7 +204,7 @@ def test_a_null_list_of_partitions_is_an_empty_one() -> None:
         (EMPTY, -1),
     ],
 )
-def test_the_last_epoch_is_told_by_how_the_transaction_ended(
+def test_the_record_of_the_end_contains_the_last_epoch(
     known: TransactionMetadata, expected: int
 ) -> None:
     """A producer that missed the answer may repeat its request to another coordinator."""
@@ -221,8 +221,8 @@ def test_no_key_can_hold_an_id_that_is_too_long() -> None:
         encode_key("x" * 32_768)
 
 
-def test_a_status_is_never_written_that_is_only_on_its_way() -> None:
-    """Kafka stops at a record that says Dead or PrepareEpochFence."""
+def test_intermediate_states_are_never_written() -> None:
+    """Kafka fails at a record that says Dead or PrepareEpochFence."""
     with pytest.raises(AssertionError, match="never written"):
         encode_value(EMPTY._replace(state=TransactionState.DEAD))
 

@@ -83,8 +83,8 @@ def test_a_classic_transaction_keeps_its_epoch() -> None:
     assert len(scene.appends) == 1
 
 
-def test_every_transaction_of_version_2_has_an_epoch_of_its_own() -> None:
-    """So nothing that is late can reach the next transaction (hazard T-12)."""
+def test_every_transaction_of_version_2_gets_a_new_epoch() -> None:
+    """So no late request can reach the next transaction (hazard T-12)."""
     scene, producer = begun(A0)
     seen = []
     for is_commit in (True, False, True):
@@ -116,8 +116,8 @@ def test_ids_do_not_meet_each_other() -> None:
 
 
 @pytest.mark.requirement("TXN-06")
-def test_the_last_record_of_an_id_is_how_it_stands() -> None:
-    """Compaction leaves no other; before it there are many."""
+def test_the_last_record_of_an_id_is_its_state() -> None:
+    """After compaction it is the only one; before, there are many."""
     scene, producer = begun(A0)
     scene.init(transactional_id="other")
     scene.settle()
@@ -155,7 +155,7 @@ def test_a_marker_in_this_log_means_nothing() -> None:
     assert scene.shard.on_topics_changed(scene.moment) == []
 
 
-def test_every_waiting_caller_is_told_when_the_shard_ends() -> None:
+def test_every_waiting_request_is_answered_when_the_shard_ends() -> None:
     """Each waiting request is answered once; results of pending work are dropped."""
     scene, producer = begun(A0)
     scene.add(producer, B0)

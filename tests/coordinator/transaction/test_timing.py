@@ -182,8 +182,8 @@ def test_a_verdict_has_no_timeout(state: str) -> None:
 
 @pytest.mark.requirement("TXN-59", "TXN-34")
 @pytest.mark.parametrize("state", IDLE)
-def test_an_unused_id_is_forgotten(state: str) -> None:
-    """The id goes from memory, and the log gets a tombstone."""
+def test_an_unused_transactional_id_expires(state: str) -> None:
+    """The id is removed from memory, and the log gets a tombstone."""
     scene = standing(example(STATES[state]))
     scene.advance(WEEK_MS - 1)
     before = scene.describe().error_code
@@ -197,8 +197,8 @@ def test_an_unused_id_is_forgotten(state: str) -> None:
 
 
 @pytest.mark.requirement("TXN-59")
-def test_while_the_wall_clock_is_in_doubt_no_id_is_forgotten() -> None:
-    """S-18: a step of a month makes all ids look unused, and fails producers that are at work."""
+def test_no_transactional_id_expires_while_the_wall_clock_is_in_doubt() -> None:
+    """S-18: after a clock step of a month all ids look unused, and producers at work would fail."""
     scene = standing(example(TransactionState.COMPLETE_COMMIT))
     scene.is_wall_trusted = False
     scene.wall_ms += 5 * WEEK_MS
@@ -246,8 +246,8 @@ def test_an_id_that_was_used_again_gets_another_producer_id_after_it_expired() -
     assert scene.producer(ticket) == Producer(FIRST_PRODUCER_ID + 1, 0)
 
 
-def test_who_comes_while_an_id_is_being_forgotten_comes_again() -> None:
-    """Nothing may stand between the decision and its tombstone."""
+def test_a_request_for_an_expiring_id_gets_a_retriable_error() -> None:
+    """No state may come between the decision and its tombstone."""
     scene, producer = begun()
     scene.advance(WEEK_MS + SETTINGS.expiry_check_interval_ms)
     during = [scene.init(), scene.add(producer, A0), scene.end(producer)]
@@ -259,7 +259,7 @@ def test_who_comes_while_an_id_is_being_forgotten_comes_again() -> None:
     assert scene.error(after) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_an_id_whose_tombstone_is_not_written_lives_on() -> None:
+def test_an_id_whose_tombstone_fails_is_kept() -> None:
     """The id stays until the next sweep (hazard T-19)."""
     scene, producer = begun()
     scene.advance(WEEK_MS + SETTINGS.expiry_check_interval_ms)
@@ -308,8 +308,8 @@ def test_a_sweep_goes_by_slices() -> None:
     assert alarms == [scene.now_ms, scene.now_ms, SETTINGS.expiry_check_interval_ms]
 
 
-def test_an_id_that_was_never_written_is_forgotten_without_a_record() -> None:
-    """Only memory knows it, with the producer id that was drawn for it."""
+def test_an_id_that_was_never_written_expires_without_a_tombstone() -> None:
+    """Only memory has it, with the producer id that was drawn for it."""
     scene = Scene()
     scene.init()
     scene.give()
@@ -320,7 +320,7 @@ def test_an_id_that_was_never_written_is_forgotten_without_a_record() -> None:
     assert scene.shard.scope.transactions == {}
 
 
-def test_an_id_that_is_on_its_way_does_not_expire() -> None:
+def test_an_id_with_a_pending_write_does_not_expire() -> None:
     """A pending write counts as a use."""
     scene = standing(example(TransactionState.EMPTY))
     scene.advance(WEEK_MS - 1)

@@ -125,8 +125,8 @@ def test_an_end_that_is_not_written_begins_nothing() -> None:
     assert scene.state is TransactionState.COMPLETE_COMMIT
 
 
-def test_a_producer_that_waits_long_for_an_end_is_told() -> None:
-    """And what is written counts when it is committed after all."""
+def test_a_producer_that_waits_too_long_for_an_end_gets_a_timeout() -> None:
+    """The end takes effect all the same if its record is committed later."""
     scene, producer = decided()
     ticket = scene.add(producer, B0)
     scene.mark()
@@ -194,8 +194,8 @@ def test_a_request_whose_time_is_over_is_not_held_again() -> None:
     assert scene.error(ticket) is CONCURRENT
 
 
-def test_a_request_goes_on_waiting_when_the_end_is_not_written() -> None:
-    """As long as it has time."""
+def test_a_held_request_waits_on_when_the_end_fails() -> None:
+    """It waits until its own timeout."""
     scene, producer = decided()
     scene.mark()
     ticket = scene.add(producer, B0)
@@ -346,7 +346,7 @@ def test_several_of_both_versions_bump_the_epoch() -> None:
 
 
 @pytest.mark.parametrize("is_prepared", [False, True])
-def test_a_shard_that_ends_tells_those_who_are_held(is_prepared: bool) -> None:
+def test_held_requests_are_answered_when_the_shard_ends(is_prepared: bool) -> None:
     """Each held request is answered once, and no record is written for it."""
     scene, producer = decided() if is_prepared else begun()
     tickets = [scene.add(producer, place) for place in (A0, B0)]

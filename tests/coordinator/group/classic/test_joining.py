@@ -38,8 +38,8 @@ def test_old_and_static_newcomers_join_at_once(wish: Wish) -> None:
     assert len(scene.group.roster.members) == 1
 
 
-def test_an_id_that_is_not_used_is_forgotten_with_its_group() -> None:
-    """Clients that ask for ids and go away must not fill the memory."""
+def test_an_unused_member_id_is_removed_with_its_group() -> None:
+    """Clients that request member ids and disconnect must not fill the memory."""
     scene = Scene()
     scene.ask(join_request(Wish()))
 
@@ -185,8 +185,8 @@ def test_five_hundred_members_at_once_take_at_most_three_generations() -> None:
 # Coming again.
 
 
-def test_a_repeated_join_is_told_the_same_generation() -> None:
-    """The first answer may have been lost; a new round would cost every member a rebalance."""
+def test_a_repeated_join_is_answered_with_the_same_generation() -> None:
+    """The first answer may have been lost; a new rebalance would cost every member."""
     scene = Scene()
     leader, follower = scene.form(Wish(), Wish())
 

@@ -175,7 +175,7 @@ def test_the_last_to_leave_empties_the_group() -> None:
     assert scene.restart().group.generation.generation_id == 2
 
 
-def test_each_who_leaves_has_its_own_answer() -> None:
+def test_each_leaving_member_gets_its_own_error_code() -> None:
     """One unknown member does not prevent the others from leaving."""
     scene = Scene()
     (member,) = scene.stable(Wish())
@@ -215,8 +215,8 @@ def test_no_member_leaves_a_group_that_is_not_there() -> None:
     assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
 
 
-def test_a_parked_member_that_is_removed_hears_it() -> None:
-    """Its JoinGroup or SyncGroup would wait for ever."""
+def test_a_parked_request_is_answered_when_its_member_is_removed() -> None:
+    """Its JoinGroup or SyncGroup would otherwise wait for ever."""
     scene = Scene()
     leader, follower = scene.form(Wish(), Wish(instance_id="a"))
     parked_sync = scene.sync(follower, instance_id="a")

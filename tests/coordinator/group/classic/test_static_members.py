@@ -48,8 +48,8 @@ def test_the_process_before_is_fenced_everywhere() -> None:
     assert commit == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_the_new_id_is_written_before_it_is_told() -> None:
-    """KAFKA-10284: else the next coordinator fences the healthy process, and not the old one."""
+def test_the_coordinator_writes_a_new_member_id_before_it_answers() -> None:
+    """KAFKA-10284: else the next coordinator fences the new process instead of the old one."""
     scene = Scene()
     _leader, old = scene.stable(A, B)
     scene.holds_appends = True
@@ -287,8 +287,8 @@ def test_a_member_that_comes_back_without_having_synced_is_still_expected_to(
     assert scene.heartbeat(told, "b") == expected
 
 
-def test_the_leader_is_told_of_static_members_first() -> None:
-    """kafka-python's range strategy forgets members where the two kinds take turns."""
+def test_the_leader_gets_static_members_before_dynamic_ones() -> None:
+    """kafka-python's range strategy loses members if the two kinds alternate."""
     dynamic = Wish(api_version=3)
     scene = Scene()
 

@@ -46,7 +46,7 @@ def test_an_assignment_is_handed_out_when_it_is_committed() -> None:
     assert scene.state == "Stable"
 
 
-def test_a_repeated_sync_is_told_the_same() -> None:
+def test_a_repeated_sync_gets_the_same_assignment() -> None:
     """The first answer may have been lost."""
     scene = Scene()
     joined = scene.form(Wish(), Wish())
@@ -157,8 +157,10 @@ def test_a_round_calls_back_who_waits_for_an_assignment() -> None:
         (SyncGroupRequest(GROUP, 1, "client-id1", None, "consumer", "range"), ErrorCode.NONE),
     ],
 )
-def test_what_is_wrong_is_told_as_kafka_does(request_: SyncGroupRequest, error: ErrorCode) -> None:
-    """Clients decide by the code whether to join again, as whom, and where (KIP-559)."""
+def test_refused_syncs_get_the_error_codes_of_kafka(
+    request_: SyncGroupRequest, error: ErrorCode
+) -> None:
+    """Clients decide by the code whether to join again and with which id (KIP-559)."""
     scene = Scene()
     scene.stable(Wish())
 

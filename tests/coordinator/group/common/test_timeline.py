@@ -21,8 +21,8 @@ def test_the_last_events_of_a_group_are_kept() -> None:
     assert len(timeline) == 3
 
 
-def test_quiet_groups_give_way() -> None:
-    """Many groups that come and go must not either; what happened last is asked about most."""
+def test_groups_without_recent_events_lose_their_events_first() -> None:
+    """Many short-lived groups must not fill the memory; users ask about recent events most."""
     timeline = Timeline(events_of_group_max=3, events_max=4)
 
     _note(timeline, "old", 0)

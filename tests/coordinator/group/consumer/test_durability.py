@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.consumer_group_describe import DescribedGroup
 
 
-def test_answer_waits_until_what_it_tells_is_committed() -> None:
-    """A member that acts on an epoch the next coordinator never knew is fenced (G-03)."""
+def test_a_heartbeat_is_answered_after_its_epoch_is_committed() -> None:
+    """The next coordinator would fence a member that acts on an epoch it has never read (G-03)."""
     site = Site()
     site.is_committing = False
     first, second = site.ticket(), site.ticket()
@@ -51,8 +51,8 @@ def test_refused_append_refuses_the_answer_and_asks_for_a_reload() -> None:
     assert site.scope.must_reload
 
 
-def test_a_member_that_has_waited_too_long_is_told_to_come_again() -> None:
-    """The outcome is open, so it is neither a success nor a loss."""
+def test_a_heartbeat_that_times_out_gets_a_retriable_error() -> None:
+    """The outcome is open, so it is neither a success nor a failure."""
     site = Site()
     site.is_committing = False
     ticket = site.ticket()
@@ -82,8 +82,8 @@ def test_unloading_answers_each_caller_once() -> None:
     assert len(site.scope.deadlines) == 0
 
 
-def test_loaded_group_goes_on_where_the_other_stopped() -> None:
-    """A failover is no rebalance: no member is fenced, nothing moves, sessions begin anew
+def test_a_loaded_group_keeps_its_members_and_assignments() -> None:
+    """A failover is no rebalance: no member is fenced, no partition moves, sessions restart
     (G-08)."""
     site = Site({"t": 4})
     site.ask(join("a"))
@@ -169,8 +169,8 @@ def test_a_description_of_what_was_lost_is_an_error() -> None:
     assert [one.error_code for one in shown] == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_a_member_that_comes_when_the_waiting_time_is_over_is_told_at_once() -> None:
-    """The timer has already fired: a late request would wait for as long as a replica is away."""
+def test_a_heartbeat_after_the_waiting_time_is_answered_at_once() -> None:
+    """The timer has already fired: a later request would wait as long as a replica is away."""
     site = Site()
     site.is_committing = False
     site.group.heartbeat(join("a"), CALLER, site.ticket())

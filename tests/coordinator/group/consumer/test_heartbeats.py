@@ -111,7 +111,7 @@ def test_report_of_an_earlier_epoch_revokes_nothing() -> None:
     assert site.group.state.members["a"].progress.revoking
 
 
-def test_stable_member_hears_no_assignment_again() -> None:
+def test_a_heartbeat_of_a_stable_member_repeats_no_assignment() -> None:
     """A heartbeat costs a few bytes as long as nothing changes (KIP-848)."""
     site = settled()
     appended = len(site.log)
@@ -123,7 +123,7 @@ def test_stable_member_hears_no_assignment_again() -> None:
     assert len(site.log) == appended
 
 
-def test_member_that_says_everything_hears_everything() -> None:
+def test_a_full_heartbeat_is_answered_with_the_full_assignment() -> None:
     """After an error a client cannot know what it missed, so it sends a full request."""
     site = settled()
     assert told(site.ask(full(beat("a", 2, {"t": [0, 1]})))) == {"t": [0, 1]}
@@ -159,8 +159,8 @@ def test_other_epochs_are_fenced(epoch: int, owned: dict[str, list[int]] | None)
     assert response.assignment is None
 
 
-def test_fenced_member_may_begin_anew_at_once() -> None:
-    """KIP-848: it drops everything and joins with its id; the session need not run out first."""
+def test_a_fenced_member_may_join_again_at_once() -> None:
+    """KIP-848: it gives up its partitions and joins with its id, before its session times out."""
     site = settled()
     assert site.ask(beat("a", 7)).error_code == ErrorCode.FENCED_MEMBER_EPOCH
 

@@ -137,8 +137,8 @@ def test_group_goes_back_when_the_last_of_the_newer_protocol_is_silent() -> None
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
-def test_policy_forbids_the_way_up(policy: str) -> None:
-    """The newcomer gets the error, and the classic group continues undisturbed."""
+def test_the_migration_policy_refuses_an_upgrade_to_a_consumer_group(policy: str) -> None:
+    """The new member gets the error, and the classic group continues undisturbed."""
     shard, old = with_classic(policy)
 
     assert shard.consumer(join("new")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -146,8 +146,8 @@ def test_policy_forbids_the_way_up(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["upgrade"])
-def test_policy_forbids_the_way_back(policy: str) -> None:
-    """Classic members alone then stay in the newer group."""
+def test_the_migration_policy_refuses_a_downgrade_to_a_classic_group(policy: str) -> None:
+    """Classic members that are left alone stay in the consumer group."""
     shard, old = with_classic(policy)
     shard.consumer(join("new"))
     shard.consumer(beat("new", -1))
@@ -230,7 +230,7 @@ def test_the_next_coordinator_finds_the_group_of_the_kind_it_is(is_back: bool) -
         )
 
 
-def test_classic_member_is_refused_what_is_not_its_own() -> None:
+def test_a_classic_member_is_refused_with_foreign_ids_generations_and_protocols() -> None:
     """Ids of the other protocol, other generations and unknown protocols."""
     shard, old = migrated()
 

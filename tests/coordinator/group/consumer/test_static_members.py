@@ -75,8 +75,8 @@ def test_zombie_of_a_member_that_left_for_a_while_is_fenced() -> None:
     assert response.error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_fenced_static_member_may_begin_anew_under_its_own_id() -> None:
-    """It would otherwise stand in its own way until its session ends."""
+def test_a_fenced_static_member_may_join_again_with_its_instance_id() -> None:
+    """Otherwise it would be refused until its own session times out."""
     site = with_static()
 
     back = site.ask(join("a", instance_id="one"))

@@ -42,7 +42,7 @@ def test_deleted_topic_is_taken_away() -> None:
     assert site.ask(beat("a", 1, {"t": [0, 1]})).member_epoch == 2
 
 
-def test_topic_made_anew_is_another_topic() -> None:
+def test_a_recreated_topic_is_another_topic() -> None:
     """The name is the same, the records are not (KIP-516)."""
     site = Site({"t": 2})
     site.ask(join("a"))
@@ -105,8 +105,8 @@ def test_expression_and_names_add_up() -> None:
     assert told(site.ask(join("a", "u", regex="t"))) == {"t": [0], "u": [0]}
 
 
-def test_unused_expression_is_forgotten() -> None:
-    """Each is matched with every topic at every change of metadata."""
+def test_an_unused_regular_expression_is_removed() -> None:
+    """Each one is matched with every topic at every change of metadata."""
     site = Site({"t": 1, "u": 1})
     site.ask(join("a", regex="t"))
     request = beat("a", 1)

@@ -81,7 +81,7 @@ def test_a_join_that_cannot_be_written_is_refused_and_nothing_else_happens() -> 
     assert shard.consumer(_of_group("other", beat("o", -1))).error_code == ErrorCode.NONE
 
 
-def test_a_member_lives_on_while_its_topics_are_too_many() -> None:
+def test_a_member_stays_while_it_subscribes_to_too_many_topics() -> None:
     """It keeps its assignment, and the group continues once the topics are fewer."""
     shard = Shard()
     shard.consumer(join("m"))

@@ -58,8 +58,9 @@ def test_the_offsets_of_a_group_go_when_it_was_empty_long_enough(
     assert (scene.offset() == 42) == is_kept
 
 
-def test_an_offset_that_was_set_in_an_empty_group_starts_anew() -> None:
-    """An administrator resets a group that was empty for a year: that must not vanish at once."""
+def test_an_offset_set_in_an_empty_group_gets_the_full_retention_time() -> None:
+    """An administrator resets a group that was empty for a year: the offset must not expire at
+    once."""
     scene = scene_with(PlainGroup(empty_since_wall_ms=WALL_MS - 365 * DAY_MS), 42)
 
     sweep(scene, WALL_MS + RETENTION_MS - 1)
@@ -95,8 +96,8 @@ def test_a_living_group_keeps_what_it_consumes_and_loses_what_it_left() -> None:
 
 
 @pytest.mark.parametrize("retention_ms", [1_000, 30 * DAY_MS])
-def test_a_retention_of_its_own_overrides_the_settings(retention_ms: int) -> None:
-    """KAFKA-8069: it is a point in time, whether sooner or later than the settings' length."""
+def test_the_retention_time_of_a_commit_overrides_the_setting(retention_ms: int) -> None:
+    """KAFKA-8069: it is a point in time, whether sooner or later than the setting says."""
     scene = Scene(GroupSettings(offsets_retention_ms=RETENTION_MS))
     scene.commit(42, version=4, retention_time_ms=retention_ms)
     scene.settle()
@@ -193,7 +194,7 @@ def test_a_group_with_offsets_stays() -> None:
 
 
 @pytest.mark.parametrize("is_transactional", [True, False])
-def test_a_group_with_a_commit_on_its_way_stays(is_transactional: bool) -> None:
+def test_a_group_with_a_pending_commit_is_not_removed(is_transactional: bool) -> None:
     """The group is about to have offsets."""
     scene = scene_with(None)
     if is_transactional:

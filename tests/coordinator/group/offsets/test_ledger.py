@@ -83,8 +83,8 @@ def test_of_two_transactions_the_later_commit_stays() -> None:
     assert scene.committed() == scene.reloaded().committed() == {("t", 0): 20}
 
 
-def test_an_aborted_transaction_does_not_stand_in_the_way_of_an_earlier_one() -> None:
-    """Only what is in force replaces what came before."""
+def test_an_aborted_commit_does_not_hide_an_earlier_pending_one() -> None:
+    """Only a committed offset replaces earlier ones."""
     scene = Scene()
     scene.commit_in_transaction(7, 10)
     scene.commit_in_transaction(8, 20)

@@ -55,8 +55,8 @@ def test_a_tombstone_deletes_and_the_next_commit_stores_again() -> None:
     assert committed(loading) == {("t", 3): record(2).value}
 
 
-def test_what_came_to_be_empty_is_forgotten_in_the_end() -> None:
-    """A group that was deleted would be shown for ever."""
+def test_a_group_without_offsets_after_loading_is_removed() -> None:
+    """A deleted group would be listed for ever."""
     loading = load(record(1), offset_record("g", PLACE, None))
     loading.finish()
 
@@ -64,8 +64,9 @@ def test_what_came_to_be_empty_is_forgotten_in_the_end() -> None:
     assert ledger.group_ids() == set()
 
 
-def test_a_tombstone_while_a_transaction_is_open_leaves_the_way_open() -> None:
-    """The long way of a deletion must not cut off the short way of the commit after it."""
+def test_a_commit_after_a_tombstone_counts_although_a_transaction_was_open() -> None:
+    """While a transaction is open the ledger keeps a deletion as pending, and the commit after it
+    must not be lost."""
     pending = record(5, TopicPartition("t", 7))
     loading = load(record(1))
     loading.replay(pending, Writer(9, 0))

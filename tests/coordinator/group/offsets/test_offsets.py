@@ -140,8 +140,8 @@ def test_metadata_that_no_record_can_hold_is_refused() -> None:
     assert scene.errors(ticket) == [0, ErrorCode.OFFSET_METADATA_TOO_LARGE]
 
 
-def test_a_retention_of_its_own_is_stored_with_the_offset() -> None:
-    """Requests up to version 4 could ask for that; version 1 of the value is the one to hold it."""
+def test_the_retention_time_of_a_commit_is_stored_with_the_offset() -> None:
+    """Requests up to version 4 can contain one; version 1 of the value has the field."""
     scene = Scene()
 
     scene.commit(42, version=4, retention_time_ms=5_000)
@@ -189,10 +189,10 @@ def test_the_group_says_who_may_commit(error: ErrorCode) -> None:
 
 @pytest.mark.parametrize(("version", "error"), [(9, ErrorCode.NONE), (8, 35)])
 @pytest.mark.parametrize("is_stale", [False, True])
-def test_a_member_epoch_is_taken_from_those_who_know_the_word(
+def test_only_commits_from_version_9_on_carry_a_member_epoch(
     version: int, error: int, is_stale: bool
 ) -> None:
-    """KIP-848: before version 9 the field was a generation. Also when it happens to be right."""
+    """KIP-848: before version 9 the field was a generation, even if the number is the same."""
     inside = ErrorCode.STALE_MEMBER_EPOCH if is_stale else ErrorCode.NONE
     scene = Scene()
     scene.groups[GROUP] = PlainGroup(commit_error=inside, modern_members=frozenset({"m"}))
@@ -217,7 +217,7 @@ def test_others_in_the_group_of_such_members_commit_in_the_older_words() -> None
 @pytest.mark.parametrize(
     ("version", "error"), [(9, ErrorCode.GROUP_ID_NOT_FOUND), (8, ErrorCode.ILLEGAL_GENERATION)]
 )
-def test_a_member_of_a_group_that_is_gone_cannot_commit(version: int, error: ErrorCode) -> None:
+def test_a_member_of_a_deleted_group_cannot_commit(version: int, error: ErrorCode) -> None:
     """Its partitions belong to another member by now; it has to join again."""
     scene = Scene()
 

@@ -79,8 +79,8 @@ def test_no_topics_are_not_all_topics() -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_each_of_many_groups_has_its_own_answer(version: int) -> None:
-    """KIP-709: one group that is not known must not hide the offsets of another."""
+def test_each_group_of_an_offset_fetch_gets_its_own_error_code(version: int) -> None:
+    """KIP-709: one unknown group must not hide the offsets of another."""
     asked = [
         OffsetFetchRequestGroup(
             GROUP, topics=[OffsetFetchRequestTopics("t", partition_indexes=[0])]

@@ -14,8 +14,8 @@ from ottla.protocol.messages.offset_delete import OffsetDeleteResponse
 from tests.coordinator.group.offsets.scene import GROUP, PlainGroup, Scene
 
 
-def test_deleted_offsets_are_gone_for_the_next_coordinator_too() -> None:
-    """KIP-496: only what is named goes."""
+def test_the_next_coordinator_loads_no_deleted_offsets() -> None:
+    """KIP-496: only the named partitions are deleted."""
     scene = Scene()
     scene.commit(1, 2, 3)
     scene.settle()
@@ -91,7 +91,7 @@ def test_a_deletion_that_is_not_committed_is_an_error(is_overdue: bool) -> None:
     assert scene.offset() == 1
 
 
-def test_a_commit_in_flight_is_deleted_with_the_rest() -> None:
+def test_a_pending_commit_is_deleted_with_the_committed_offsets() -> None:
     """Its record precedes the tombstone; otherwise it would reappear at the next load."""
     scene = Scene()
     scene.commit(1)
@@ -117,7 +117,7 @@ def test_a_commit_after_the_deletion_stays() -> None:
     assert scene.committed() == scene.reloaded().committed() == {("t", 0): 2}
 
 
-def test_a_group_goes_with_its_offsets_before_its_own_records() -> None:
+def test_the_offsets_of_a_deleted_group_are_removed_before_its_own_records() -> None:
     """A crash between two batches must leave a group with offsets, never offsets alone."""
     scene = Scene()
     count = DELETIONS_PER_APPEND_MAX + 1
