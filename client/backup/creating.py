@@ -75,9 +75,7 @@ class BackupCreation:
         if work is None:
             work = await self._plan()
             await self._shelf.put(UNFINISHED, work.document())
-        # The workers must find every topic known: one that asks while another's look-up is under
-        # way would take its topic for deleted.
-        await self._admin.list_topics()
+        # The workers share one look-up of all topics.
         self._admin._cluster.follow(topic.name for topic in work.manifest.topics)
         gone = await self._copy_all(work)
         ids = topic_ids(await self._admin.list_topics())

@@ -114,11 +114,24 @@ class RawReader:
         for topic in response.responses:
             for one in topic.partitions:
                 code = error_code(one.error_code)
+                if code in GONE and self._is_replaced():
+                    # Asking again is of no use: an id does not come back.
+                    raise Gone
                 if code is not ErrorCode.NONE:
                     broker = str(connection.address)
                     return {where: RequestRefused.for_partition(code, where, broker)}
                 return {where: self._batches(one.records, offset)}
         return {where: []}
+
+    def _is_replaced(self) -> bool:
+        """Whether the topic of this name has another id by now."""
+        view = self._router.cluster.metadata.topics.get(self._where.topic)
+        return (
+            view is not None
+            and view.error is ErrorCode.NONE
+            and ZERO_UUID not in (view.topic_id, self._topic_id)
+            and view.topic_id != self._topic_id
+        )
 
     def _batches(self, records: Records | None, offset: int) -> list[RecordBatch]:
         if not isinstance(records, memoryview):

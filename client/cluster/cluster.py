@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.client.cluster.auto_creation import advice_on_missing, makes_topics
-from ottla.client.cluster.metadata import ClusterMetadata, TopicView
+from ottla.client.cluster.metadata import NEWS_MS, ClusterMetadata, TopicView
 from ottla.client.records.arguments import check_text, check_topic
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, error_code
@@ -43,8 +43,6 @@ BROKERS_ASKED_MAX = 3
 # asked: the first may have missed an election, and would keep giving the same answer.
 ASKED_IN_VAIN_MAX = 5
 SOON_MS = 5_000
-# How long a new topic may take to become known to all brokers.
-NEWS_MS = 1_000
 METADATA = declare(ApiKey.METADATA, MetadataRequest, MetadataResponse, 1)
 TOPIC_ERRORS_THAT_PASS = frozenset(
     {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND, ErrorCode.REPLICA_NOT_AVAILABLE}
@@ -71,9 +69,14 @@ class ClusterClient:
         self._loop: asyncio.AbstractEventLoop | None = None
         # Counts refreshes; a caller that waited for the lock sees whether a later one is done.
         self._round = 0
+        # When all followed topics were last looked up.
+        self._refreshed_ms: float | None = None
         # Until when the cache may be used without a refresh; minus infinity if it is stale.
         self.fresh_until_ms = -math.inf
         self._is_stale = True
+        # Whether the request under way was sent because the cache was stale: until its answer is
+        # there, ``fresh_until_ms`` does not tell that the cache may lack a topic.
+        self._is_awaited = False
         # How often each broker was asked in refreshes soon after one another.
         self._asked: Counter[int] = Counter()
         self._asked_ms = 0.0
@@ -105,12 +108,11 @@ class ClusterClient:
         self._set_stale(True)
 
     def _set_stale(self, is_stale: bool) -> None:
-        updated_ms = self.metadata.updated_ms
         self._is_stale = is_stale
-        if is_stale or updated_ms is None:
+        if is_stale or self._refreshed_ms is None:
             self.fresh_until_ms = -math.inf
         else:
-            self.fresh_until_ms = updated_ms + self.config.metadata_max_age_ms
+            self.fresh_until_ms = self._refreshed_ms + self.config.metadata_max_age_ms
 
     @property
     def is_stale(self) -> bool:
@@ -141,12 +143,14 @@ class ClusterClient:
             left_ms = call_ms
         return CallLimit(self.environment.clock, left_ms, call_ms, self._bootstrap[0])
 
-    async def refresh(self, left_ms: float | None = None) -> None:
+    async def refresh(self, left_ms: float | None = None, *, if_stale: bool = False) -> None:
         """Ask one broker for the followed topics. Raises ClientError if none answers within the
-        time of a call, or within ``left_ms``."""
+        time of a call, or within ``left_ms``.
+
+        With ``if_stale`` a refresh that was under way and leaves the cache fresh is enough."""
         before = self._round
         async with self.in_time(left_ms), self._refreshing:
-            if self._round > before and not self._is_stale:
+            if not self.is_stale if if_stale else self._round > before and not self._is_stale:
                 return
             self._round += 1
             now_ms = self.environment.clock.now_ms()
@@ -156,9 +160,9 @@ class ClusterClient:
             self._asked_ms = self.environment.clock.now_ms()
 
     async def refresh_if_stale(self) -> None:
-        """Refresh if the cache is stale."""
-        if self.is_stale:
-            await self.refresh()
+        """Refresh if the cache is stale; wait if a refresh of the stale cache is under way."""
+        if self.is_stale or self._is_awaited:
+            await self.refresh(if_stale=True)
 
     async def describe(self, names: list[str] | None) -> list[TopicView]:
         """Return the cluster's current view of these topics, or of all, sorted by name.
@@ -315,21 +319,32 @@ class ClusterClient:
     async def _ask(self, topics: list[str] | None, auto_create: bool) -> MetadataResponse:
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=auto_create)
-        # Cleared first: an error found during the request counts again.
-        self._set_stale(False)
+        # An answer about other topics leaves the followed ones as old as they are.
+        is_of_all = topics is None or self._topics.issubset(topics)
+        if is_of_all:
+            self._is_awaited = self.is_stale
+            # Cleared first: an error found during the request counts again.
+            self._set_stale(False)
         try:
-            for _ in range(BROKERS_ASKED_MAX - 1):
+            for left in reversed(range(BROKERS_ASKED_MAX)):
                 try:
-                    return await self._ask_one(request)
+                    response = await self._ask_one(request)
+                    break
                 except BrokerUnreachable:
                     raise
                 except TransportError:
                     # This broker failed during the request; another may answer.
-                    continue
-            return await self._ask_one(request)
+                    if not left:
+                        raise
         except BaseException:
             self.mark_stale()
             raise
+        finally:
+            self._is_awaited = False
+        if is_of_all:
+            self._refreshed_ms = self.environment.clock.now_ms()
+            self._set_stale(self._is_stale)
+        return response
 
     async def _ask_one(self, request: MetadataRequest) -> MetadataResponse:
         connection = await self._connection_to_ask()
@@ -352,7 +367,6 @@ class ClusterClient:
     def _learn(self, response: MetadataResponse, connection: Connection) -> None:
         before = set(self.metadata.brokers)
         self.metadata.apply(response, self.environment.clock.now_ms())
-        self._set_stale(self._is_stale)
         for node_id, broker in self.metadata.brokers.items():
             self.pool.set_address(node_id, broker.address)
             if broker.address == connection.address:

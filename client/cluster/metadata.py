@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     )
 
 NO_LEADER = -1
+# How long a new topic may take to become known to all brokers.
+NEWS_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)

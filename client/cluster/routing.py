@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from ottla.client.cluster.metadata import NEWS_MS
 from ottla.client.records.arguments import partitions_of
 from ottla.protocol.errors import ErrorCode
 from ottla.wire.errors import ClientError, RequestRefused, TransportError
@@ -34,6 +35,8 @@ LOOK_AGAIN = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_LEADER_EPOCH
 # Retriable by the table, for clients that wait for a topic to appear. A caller that asks for a
 # topic by name has more likely mistyped it.
 FINAL = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+# What brokers answer about a topic that was deleted, by its name and by its id.
+DENIALS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 class Router:
@@ -109,13 +112,15 @@ class Router:
     ) -> dict[TopicPartition, Result | ClientError]:
         """Send to each partition's leader; all partitions of a leader share one request.
 
-        Partitions with a retriable result are asked again, until the time of the call is over. The
-        result has every partition, with its answer or error."""
+        Partitions with a retriable result are asked again, until the time of the call is over, or
+        until their topic is known to be deleted. The result has every partition, with its answer
+        or error."""
         left = partitions_of(partitions)
         results: dict[TopicPartition, Result | ClientError] = {}
         clock = self.cluster.environment.clock
         deadline_ms = clock.now_ms() + self.cluster.config.call_timeout_ms
         self.cluster.follow({partition.topic for partition in left})
+        denials = _Denials(self.cluster)
         failures = 0
         while left:
             try:
@@ -132,6 +137,7 @@ class Router:
                 partition
                 for partition in left
                 if self._may_repeat(results.get(partition), is_repeatable)
+                and not denials.are_final(partition, results.get(partition))
             ]
             if not left or clock.now_ms() >= deadline_ms:
                 break
@@ -233,3 +239,30 @@ class Router:
             now_ms = clock.now_ms()
             if now_ms >= deadline_ms:
                 raise failure
+
+
+class _Denials:
+    """Tells a deleted topic from one that brokers do not know yet, after a start or a creation.
+
+    A topic is deleted when its leader and fresh metadata have both denied it for ``NEWS_MS``."""
+
+    def __init__(self, cluster: ClusterClient) -> None:
+        self._cluster = cluster
+        # Since when each topic is denied by both.
+        self._since_ms: dict[str, float] = {}
+
+    def are_final(self, partition: TopicPartition, result: object) -> bool:
+        """Take the result of a partition; return whether its topic is deleted."""
+        view = self._cluster.metadata.topics.get(partition.topic)
+        is_denied = (
+            isinstance(result, RequestRefused)
+            and result.code in DENIALS
+            and result.broker is not None
+            and view is not None
+            and view.error in DENIALS
+        )
+        if not is_denied:
+            self._since_ms.pop(partition.topic, None)
+            return False
+        now_ms = self._cluster.environment.clock.now_ms()
+        return now_ms - self._since_ms.setdefault(partition.topic, now_ms) >= NEWS_MS
