@@ -10,7 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NoReturn
 
-from ottla.client.settings.spelling import suggestion
+from ottla.client.settings.spelling import nearest, suggestion
 from ottla.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 USAGE_ERROR = 2
+UNRECOGNIZED = "unrecognized arguments: "
 PORT_MAX = 65_535
 INT16_MAX = 2**15 - 1
 INT32_MAX = 2**31 - 1
@@ -34,19 +35,17 @@ class Parser(argparse.ArgumentParser):
     _is_intermixed = False
 
     def error(self, message: str) -> NoReturn:
-        _, found, others = message.partition("unrecognized arguments: ")
+        _, found, others = message.partition(UNRECOGNIZED)
         if found and others.startswith("-"):
-            message += suggestion(others.split()[0].partition("=")[0], self._options())
+            message += self._option_meant(others.split()[0].partition("=")[0])
         self.exit(USAGE_ERROR, f"{self.prog}: {message}; see '{self.prog} --help'\n")
 
-    def _options(self) -> list[str]:
-        """The options of this command, and of its verbs."""
-        found = list(self._option_string_actions)
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for verb in action.choices.values():
-                    found += verb._option_string_actions
-        return found
+    def _option_meant(self, option: str) -> str:
+        """The end of an error text about an unknown option. Dashes, which all of them begin with,
+        make no two of them alike."""
+        known = {name.lstrip("-"): name for name in self._option_string_actions}
+        meant = nearest(option.lstrip("-"), known)
+        return "" if meant is None else f"; did you mean {known[meant]!r}?"
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Refuse a word that is none of the choices, and name the one that was probably meant."""
@@ -67,9 +66,13 @@ class Parser(argparse.ArgumentParser):
         # The method for intermixed arguments calls this one for each of its passes.
         self._is_intermixed = True
         try:
-            return self.parse_known_intermixed_args(args, namespace)
+            found, others = self.parse_known_intermixed_args(args, namespace)
         finally:
             self._is_intermixed = False
+        if others:
+            # Told here, since the parser above knows the options of all its verbs.
+            self.error(UNRECOGNIZED + " ".join(others))
+        return found, others
 
     def _has_verbs(self) -> bool:
         return any(isinstance(action, argparse._SubParsersAction) for action in self._actions)

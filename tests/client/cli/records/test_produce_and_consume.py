@@ -149,6 +149,13 @@ async def test_every_codec_can_be_chosen(toy: ToyCluster, codec: str) -> None:
         (["topics", "lst"], 2, "did you mean 'list'?"),
         (["produce", "t", "--acks", "al"], 2, "did you mean 'all'?"),
         (["produce", "t", "--timout", "1"], 2, "did you mean '--timeout'?"),
+        (
+            ["topics", "delete", "t", "--yes"],
+            2,
+            "arguments: --yes; see 'ottla topics delete --help'",
+        ),
+        (["topics", "delete", "t", "--if-exist"], 2, "did you mean '--if-exists'?"),
+        (["topics", "delete", "t", "--sizes"], 2, "arguments: --sizes; see"),
         (["produce", "t", "-K", ":", "-f", "%k %v"], 2, "-f says where the key is"),
         (["produce", "t", "-X", "nonsense=1"], 2, "'nonsense'; docs/settings.md lists them"),
         (["produce", "t", "-X", "max.request.size=8"], 1, "; -X max.request.size=N raises it"),
