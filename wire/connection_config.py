@@ -1,4 +1,4 @@
-"""The settings of one connection; brokers need no others to talk to each other."""
+"""The settings of one connection, of a client's and of a broker's to another broker."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ class ConnectionConfig:
         response_bytes_max: The largest answer to accept, in bytes.
         socket: Options of the TCP socket.
         security: Encryption and login; plaintext without a login by default.
-        cluster_id: The cluster that the peer must belong to (KIP-1242); None for any.
-        node_id: The broker that the peer must be; -1 for any.
     """
 
     client_id: str = "ottla"
@@ -34,5 +32,16 @@ class ConnectionConfig:
     response_bytes_max: int = 256 * 1024 * 1024
     socket: SocketOptions = field(default_factory=SocketOptions)
     security: ConnectionSecurity = PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerConfig(ConnectionConfig):
+    """The settings of a connection to one certain broker (KIP-1242).
+
+    Args:
+        cluster_id: The cluster that the peer must belong to; None for any.
+        node_id: The broker that the peer must be; -1 for any.
+    """
+
     cluster_id: str | None = None
     node_id: int = -1

@@ -12,6 +12,7 @@ from ottla.protocol.version import __version__
 from ottla.wire.api import FinalizedLevels, VersionRange, declare
 from ottla.wire.clock import TimeLimit
 from ottla.wire.connection import Connection, reason_of
+from ottla.wire.connection_config import PeerConfig
 from ottla.wire.errors import (
     AuthenticationFailed,
     BrokerUnreachable,
@@ -84,7 +85,7 @@ async def negotiate(connection: Connection, config: ConnectionConfig) -> None:
     """Ask the broker for its versions. Raises TransportError or RequestRefused."""
     request, timeout_ms = first_request(), config.connect_timeout_ms
     version: int | None = API_VERSIONS.versions.last
-    if config.cluster_id is not None or config.node_id >= 0:
+    if isinstance(config, PeerConfig):
         version = _NODE_CHECK_VERSION
         request.cluster_id, request.node_id = config.cluster_id, config.node_id
     while version is not None:
@@ -92,7 +93,7 @@ async def negotiate(connection: Connection, config: ConnectionConfig) -> None:
         answer = await connection.ask(API_VERSIONS, asked, request, timeout_ms, read_answer)
         version = version_to_retry(answer, asked)
     if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-        reason = f"it is not broker {config.node_id} of the cluster {config.cluster_id}"
+        reason = f"it is not broker {request.node_id} of the cluster {request.cluster_id}"
         connection.close(reason)
         raise BrokerUnreachable(connection.address, reason)
     connection.adopt(learned(answer, connection.address), features_of(answer))

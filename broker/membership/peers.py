@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.ports import Address, SocketOptions
-from ottla.wire.connection_config import ConnectionConfig
+from ottla.wire.connection_config import PeerConfig
 from ottla.wire.negotiation import connect
 from ottla.wire.security import PLAINTEXT, ConnectionSecurity
 
@@ -74,6 +74,6 @@ class Peers:
         return await connect(self._net, self._clock, self.address_of(node_id), config)
 
 
-_CONFIG = ConnectionConfig(
+_CONFIG = PeerConfig(
     connect_timeout_ms=CONNECT_TIMEOUT_MS, socket=SocketOptions(silence_ms_max=SILENCE_MS_MAX)
 )

@@ -30,6 +30,7 @@ ALIASES = {
     "batch.size": "batch_bytes",
     "buffer.memory": "memory_bytes_max",
     "max.request.size": "request_bytes_max",
+    "message.max.bytes": "request_bytes_max",
     "delivery.timeout.ms": "delivery_timeout_ms",
     "message.timeout.ms": "delivery_timeout_ms",
     "max.block.ms": "call_timeout_ms",
@@ -101,6 +102,18 @@ WITHOUT_EFFECT = {
     "partitioner.adaptive.partitioning.enable": "batches move on when they are full",
     "partitioner.availability.timeout.ms": "partitions without a leader are avoided at once",
     "producer.type": "send() is asynchronous, and awaiting its delivery makes it synchronous",
+}
+
+# librdkafka's names of sizes in units of 1024 bytes.
+KIBIBYTES = {
+    "queue.buffering.max.kbytes": "memory_bytes_max",
+    "queued.max.messages.kbytes": "fetch_bytes_max",
+}
+
+# Settings whose value "true" is what happens in any case, and what to use in place of "false".
+TRUE_ONLY = {
+    "enable.auto.offset.store": "a commit covers what poll() has returned; to commit less, set "
+    "enable.auto.commit=false and give commit() the offsets",
 }
 
 PARTITIONER_NAMES = {

@@ -15,10 +15,12 @@ from ottla.client.settings.kafka_names import (
     ALIASES,
     ASSIGNOR_NAMES,
     COMPRESSION_NAMES,
+    KIBIBYTES,
     PARTITIONER_NAMES,
     RANGES,
     RESET_NAMES,
     SERIALIZERS,
+    TRUE_ONLY,
     WITHOUT_EFFECT,
 )
 from ottla.client.settings.security import is_security, security_from
@@ -60,11 +62,17 @@ def fields_from(kind: type[Any], properties: Properties) -> dict[str, Any]:
             field, end = RANGES[name]
             ends.setdefault(field, {})[end] = _number(name, value)
             continue
-        field = ALIASES.get(name, name.replace(".", "_"))
+        if name in TRUE_ONLY:
+            _check_true(name, value)
+            continue
+        field = KIBIBYTES.get(name) or ALIASES.get(name, name.replace(".", "_"))
         if field not in types or name in RANGES:
             _without_a_field(name, types)
             continue
-        converted = _converted(name, field, types[field], value)
+        if name in KIBIBYTES:
+            converted: object = 1024 * _number(name, value)
+        else:
+            converted = _converted(name, field, types[field], value)
         if field in found and found[field] != converted:
             raise ValueError(f"{origin[field]} and {name} are one setting, and differ")
         found[field], origin[field] = converted, name
@@ -80,13 +88,18 @@ def _without_a_field(name: str, types: Mapping[str, str]) -> None:
         return
     if name in WITHOUT_EFFECT:
         text = f"{name} has no effect: {WITHOUT_EFFECT[name]}"
-    elif name in ALIASES or name in RANGES:
+    elif name in ALIASES or name in RANGES or name in KIBIBYTES:
         text = f"{name} has no effect on this kind of client"
     else:
         known = [java for java, field in ALIASES.items() if field in types]
         known += [java for java, (field, _) in RANGES.items() if field in types]
         raise ValueError(f"no setting is called {name!r}{suggestion(name, [*known, *types])}")
     warnings.warn(text, UserWarning, WARNING_DEPTH + 1)
+
+
+def _check_true(name: str, value: object) -> None:
+    if not _truth(name, value):
+        raise ValueError(f"{name}=false is not supported: {TRUE_ONLY[name]}")
 
 
 def _range(field: str, ends: dict[str, int]) -> Backoff | SocketOptions:

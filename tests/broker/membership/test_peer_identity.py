@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.wire.clock import RealClock
-from ottla.wire.connection_config import ConnectionConfig
+from ottla.wire.connection_config import PeerConfig
 from ottla.wire.errors import BrokerUnreachable
 from ottla.wire.negotiation import connect
 from ottla.wire.real import RealNet
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def _reached(running: RunningBroker, cluster_id: str | None, node_id: int) -> bool:
-    config = ConnectionConfig(cluster_id=cluster_id, node_id=node_id)
+    config = PeerConfig(cluster_id=cluster_id, node_id=node_id)
     try:
         connection = await connect(RealNet(), RealClock(), running.broker.address, config)
     except BrokerUnreachable as error:

@@ -10,7 +10,7 @@ import pytest
 from ottla.client.admin import Admin
 from ottla.client.producer import Producer
 from ottla.client.settings.config import ClientConfig, ConsumerConfig, Isolation, ProducerConfig
-from ottla.client.settings.kafka_names import ALIASES, RANGES
+from ottla.client.settings.kafka_names import ALIASES, KIBIBYTES, RANGES
 from ottla.client.settings.keywords import (
     ClientSettings,
     ConsumerSettings,
@@ -33,7 +33,7 @@ def test_every_field_can_be_given_as_a_keyword(settings: type[Any], config: type
     declared = set(settings.__required_keys__ | settings.__optional_keys__)
 
     # Whom a connection has to reach: a broker says so for each other broker, no client does.
-    assert declared == {field.name for field in fields(config)} - {"cluster_id", "node_id"}
+    assert declared == {field.name for field in fields(config)}
     assert not settings.__required_keys__
 
 
@@ -153,6 +153,10 @@ def test_a_whole_file_of_a_java_consumer_is_understood() -> None:
         ({"acks": "1", "request.required.acks": "0"}, "are one setting, and differ"),
         ({"security.protocol": "KERBEROS"}, "PLAINTEXT and SSL"),
         ({"value.serializer": "a.StringSerialiser"}, "did you mean 'StringSerializer'"),
+        ({"queue.buffering.max.kbytes": "8M"}, "queue.buffering.max.kbytes is a whole number"),
+        ({"buffer.memory": "1025", "queue.buffering.max.kbytes": "1"}, "are one setting"),
+        ({"cluster.id": "c"}, "no setting is called 'cluster.id'"),
+        ({"node_id": "1"}, "no setting is called 'node_id'"),
     ],
 )
 def test_a_property_that_cannot_be_meant_is_refused(
@@ -161,6 +165,26 @@ def test_a_property_that_cannot_be_meant_is_refused(
     """Each says which, and what may have been meant."""
     with pytest.raises(ValueError, match=sentence):
         ProducerConfig.from_properties(properties)
+
+
+def test_sizes_of_librdkafka_are_converted() -> None:
+    """It counts some of them in units of 1024 bytes."""
+    producer = ProducerConfig.from_properties(
+        {"queue.buffering.max.kbytes": "2048", "message.max.bytes": "500000"}
+    )
+    consumer = ConsumerConfig.from_properties({"queued.max.messages.kbytes": 4096})
+
+    assert (producer.memory_bytes_max, producer.request_bytes_max) == (2 * 1024**2, 500_000)
+    assert consumer.fetch_bytes_max == 4 * 1024**2
+
+
+def test_a_program_that_stores_offsets_itself_is_told_what_to_do() -> None:
+    """Ignored, the setting would have commits cover records that the program has not handled."""
+    name = "enable.auto.offset.store"
+    with pytest.raises(ValueError, match=f"{name}=false is not supported: .* give commit"):
+        ConsumerConfig.from_properties({name: "false"})
+
+    assert ConsumerConfig.from_properties({name: "true"}) == ConsumerConfig()
 
 
 @pytest.mark.parametrize(
@@ -179,6 +203,7 @@ def test_every_name_of_kafka_stands_for_a_field_that_there_is() -> None:
     known = {field.name for kind in (ProducerConfig, ConsumerConfig) for field in fields(kind)}
 
     assert {*ALIASES.values(), *(field for field, _ in RANGES.values())} <= known
+    assert {*KIBIBYTES.values()} <= known
 
 
 @pytest.mark.parametrize(
