@@ -79,5 +79,5 @@ async def restore_parts(admin: Admin, manifest: BackupManifest, parts: frozenset
             await admin.quotas.alter_quotas(one["entity"], one["quotas"])
     if "users" in parts and manifest.users:
         names = ", ".join(one["name"] for one in manifest.users)
-        told.append(f"set the passwords of these users again, with 'ottla users set': {names}")
+        told.append(f"set the passwords of these users again, with 'ottla users create': {names}")
     return told
