@@ -11,11 +11,14 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.client.classic.owned import ClassicClient, StoreChanges
 from ottla.client.classic.reaching import open_zookeeper, registered_brokers
+from ottla.client.classic.reading_settings import read_settings
 from ottla.client.classic.registry.registry import make_parents
+from ottla.client.classic.store_login import STORE_KEYS, take_login
 from ottla.client.process.environment import real_environment
 from ottla.client.process.tasks import ClientTasks
 from ottla.coordinator.store import paths
@@ -58,9 +61,12 @@ class Announcement(ClassicClient):
         zookeeper: ``host:port,host:port/chroot`` of the brokers.
         path: Where the znodes are announced, below the brokers' chroot (default ``/kafka07``).
         port: The port of listeners for 0.7; None (default) for that of the PLAINTEXT listener.
-        open_store: What opens the metadata store; ZooKeeper by default. For tests.
+        open_store: What opens the metadata store; None (default) for ZooKeeper. For tests.
+        security: Encryption and login of the session with ZooKeeper, such as
+            ``ottla.zookeeper.digest``; None (default) for neither.
 
     Raises:
+        ValueError: A setting of ``security`` is unknown or invalid.
         StoreError: ZooKeeper cannot be reached.
 
     Example:
@@ -73,12 +79,14 @@ class Announcement(ClassicClient):
         zookeeper: str,
         path: str = "/kafka07",
         port: int | None = None,
-        open_store: OpenStore = open_zookeeper,
+        open_store: OpenStore | None = None,
+        security: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__()
         self._path = "/" + path.strip("/")
         self._port = port
-        self._open_store = open_store
+        login = take_login(read_settings(security or {}, STORE_KEYS))
+        self._open_store = open_store or partial(open_zookeeper, login=login)
         clock = real_environment().clock
         self._changes = StoreChanges(self._announce, clock, "what is announced")
         self._tasks = ClientTasks(lambda error: logger.error("not announced", exc_info=error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin import Admin
@@ -54,7 +55,7 @@ class ConsumerConnector(ClassicClient):
         properties: Settings by the documents' names, such as ``zookeeper.connect`` and ``group.id``
             (``zk.connect`` and ``groupid`` in 0.7); see docs/classic.md. TLS and logins by the
             names of today's clients, such as ``security.protocol``.
-        open_store: What opens the metadata store; ZooKeeper by default. For tests.
+        open_store: What opens the metadata store; None (default) for ZooKeeper. For tests.
 
     Raises:
         ValueError: A setting is unknown, missing or invalid.
@@ -67,12 +68,12 @@ class ConsumerConnector(ClassicClient):
     """
 
     def __init__(
-        self, properties: Mapping[str, object], open_store: OpenStore = open_zookeeper
+        self, properties: Mapping[str, object], open_store: OpenStore | None = None
     ) -> None:
         super().__init__()
         self.config = ClassicConsumerConfig.read(properties)
         self.consumer_id = self.config.consumer_id or new_consumer_id()
-        self._open_store = open_store
+        self._open_store = open_store or partial(open_zookeeper, login=self.config.store_login)
         self._environment = real_environment()
         self._queues: dict[tuple[str | None, str], StreamQueue] = {}
         self._store: Store | None = None

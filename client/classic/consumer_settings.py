@@ -15,6 +15,7 @@ from ottla.client.classic.reading_settings import (
     text,
 )
 from ottla.client.classic.registry.layout import RegistryLayout
+from ottla.client.classic.store_login import NO_LOGIN, STORE_KEYS, StoreLogin, take_login
 from ottla.protocol.data_classes import dataclass
 from ottla.wire.security import PLAINTEXT, ConnectionSecurity
 
@@ -59,6 +60,7 @@ KEYS = {
     **keys("offsets_storage", choice(KAFKA, ZOOKEEPER), "offsets.storage"),
     **keys("dual_commit", switch, "dual.commit.enabled"),
     **keys("excludes_internal", switch, "exclude.internal.topics"),
+    **STORE_KEYS,
     **keys("layout", choice("0.7", "0.8"), "zookeeper.layout"),
     # Without effect: Ottla has no such buffers, metrics and threads.
     **keys(
@@ -107,6 +109,7 @@ class ClassicConsumerConfig:
     excludes_internal: bool = True
     layout: str = "0.8"
     security: ConnectionSecurity = PLAINTEXT
+    store_login: StoreLogin = NO_LOGIN
 
     @classmethod
     def read(cls, properties: Mapping[str, object]) -> Self:
@@ -114,7 +117,8 @@ class ClassicConsumerConfig:
         if not {"zookeeper.connect", "zk.connect"} & properties.keys():
             raise ValueError(NO_STORE)
         found: dict[str, Any] = read_settings(properties, KEYS, ("group_id",))
-        return cls(**found)
+        login = take_login(found)
+        return cls(**found, store_login=login)
 
     @property
     def is_dual(self) -> bool:

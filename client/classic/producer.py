@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.client.classic.broker_partitions import BrokerPartition, by_broker, choose
@@ -66,7 +67,7 @@ class ClassicProducer(ClassicClient):
         properties: Settings by the documents' names, such as ``zk.connect`` or ``broker.list``,
             ``producer.type``, ``serializer.class`` and ``partitioner.class``; see docs/classic.md.
             TLS and logins by the names of today's clients, such as ``security.protocol``.
-        open_store: What opens the metadata store; ZooKeeper by default. For tests.
+        open_store: What opens the metadata store; None (default) for ZooKeeper. For tests.
 
     Raises:
         ValueError: A setting is unknown, missing or invalid.
@@ -79,11 +80,11 @@ class ClassicProducer(ClassicClient):
     """
 
     def __init__(
-        self, properties: Mapping[str, object], open_store: OpenStore = open_zookeeper
+        self, properties: Mapping[str, object], open_store: OpenStore | None = None
     ) -> None:
         super().__init__()
         config = self.config = ClassicProducerConfig.read(properties)
-        self._open_store = open_store
+        self._open_store = open_store or partial(open_zookeeper, login=config.store_login)
         self._environment = real_environment()
         self._encoder = config.encoder()
         self._partitioner = self._make_partitioner()

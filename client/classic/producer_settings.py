@@ -20,6 +20,7 @@ from ottla.client.classic.reading_settings import (
     read_settings,
     text,
 )
+from ottla.client.classic.store_login import NO_LOGIN, STORE_KEYS, StoreLogin, take_login
 from ottla.client.settings.config import parse_address
 from ottla.protocol.data_classes import dataclass
 from ottla.protocol.records.compression import Codec
@@ -72,6 +73,7 @@ def acks(name: str, value: object) -> int:
 
 
 KEYS = {
+    **STORE_KEYS,
     **keys("zookeeper_connect", text, "zk.connect", "zookeeper.connect"),
     **keys("brokers", broker_list, "broker.list", "metadata.broker.list"),
     **keys("kind", choice(SYNC, ASYNC), "producer.type"),
@@ -136,11 +138,14 @@ class ClassicProducerConfig:
     session_timeout_ms: int = 6_000
     connection_timeout_ms: int | None = None
     security: ConnectionSecurity = PLAINTEXT
+    store_login: StoreLogin = NO_LOGIN
 
     @classmethod
     def read(cls, properties: Mapping[str, object]) -> Self:
         """Settings by the documents' names. Raises ValueError."""
-        config = cls(**read_settings(properties, KEYS))
+        found = read_settings(properties, KEYS)
+        login = take_login(found)
+        config = cls(**found, store_login=login)
         if (config.zookeeper_connect is None) is (not config.brokers):
             raise ValueError(
                 "a producer has zk.connect, to find the brokers in ZooKeeper, or broker.list with "

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from ottla.client.classic.store_login import NO_LOGIN
 from ottla.coordinator.store.paths import BROKER_IDS, broker, parse_broker
 from ottla.coordinator.store.store import NoNode
 from ottla.coordinator.store.zookeeper import ZooKeeperOptions, ZooKeeperStore
@@ -15,6 +16,7 @@ from ottla.wire.errors import ClientError
 from ottla.wire.security import PLAINTEXT, protocol_of
 
 if TYPE_CHECKING:
+    from ottla.client.classic.store_login import StoreLogin
     from ottla.coordinator.store.paths import EndpointPayload
     from ottla.coordinator.store.store import MetadataSession, Store, Watch
     from ottla.wire.security import ConnectionSecurity
@@ -29,9 +31,17 @@ class NoBrokers(ClientError):
     retriable = True
 
 
-async def open_zookeeper(connect: str, connection_timeout_ms: int | None) -> Store:
-    """Open the ensemble at ``connect``. Raises ValueError for an invalid connect string."""
-    options = ZooKeeperOptions(connection_timeout_ms=connection_timeout_ms)
+async def open_zookeeper(
+    connect: str, connection_timeout_ms: int | None, login: StoreLogin = NO_LOGIN
+) -> Store:
+    """Open the ensemble at ``connect``. Raises ValueError for an invalid connect string, and for
+    TLS files that cannot be used."""
+    options = ZooKeeperOptions(
+        connection_timeout_ms=connection_timeout_ms,
+        digest=None if login.digest is None else login.digest.reveal(),
+        set_acl=login.owns,
+        tls=login.tls,
+    )
     return await ZooKeeperStore.open(connect, RealClock(), options)
 
 
