@@ -74,6 +74,23 @@ async def test_suspended_request_holds_its_slot_and_opens_the_lane_when_it_ends(
     assert len(bench.channel.free) == 1
 
 
+async def test_only_a_request_that_waits_for_a_handler_is_told_as_queued() -> None:
+    """A trace shows the queue's time; what is handed through at once has none."""
+    bench = Bench(1, 5)
+    told: list[memoryview] = []
+    bench.channel.on_queued = told.append
+    bench.channel.submit(Request(UnconnectedPeer()), STRAIGHT)
+    before = list(told)
+    bench.channel.submit(Request(UnconnectedPeer()), SUSPENDED)
+    bench.channel.submit(Request(UnconnectedPeer()), STRAIGHT)
+    bench.gate.set()
+    await settled()
+
+    assert before == []
+    assert told == [STRAIGHT]
+    assert bench.started == [b"straight", b"suspended", b"straight"]
+
+
 async def test_what_waits_for_another_broker_holds_its_lane_and_no_slot() -> None:
     """Two brokers whose slots all wait for each other's answers would wait for ever."""
     bench = Bench(1, 5)

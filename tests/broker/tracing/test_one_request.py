@@ -16,6 +16,7 @@ from ottla.broker.tracing.one_request import (
 )
 from ottla.protocol.acls import AclResourceType
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.headers import RequestHeader, encode_request_header
 from ottla.protocol.messages import describe_configs
 from tests.broker.support.requests import batch, create, fetch, fetched, produced
 from tests.support.in_process import running_broker
@@ -92,6 +93,23 @@ async def test_the_steps_of_a_produce_come_in_their_order() -> None:
     assert found["is_leader"] is True
     assert found["now_ms"] >= times["answered"]
     assert earlier["steps"] == {}
+
+
+async def test_a_request_that_waits_for_a_handler_is_noted() -> None:
+    """The broker's queue is a step of its own, before a handler takes the request up."""
+    async with running_broker() as running, running.connect() as client:
+        await create(client)
+        await steps(client, -1)
+        requests = running.broker.state.requests
+        assert requests is not None
+        assert requests.network.on_queued is not None
+        frame = bytearray()
+        encode_request_header(frame, RequestHeader(1, 12, 7, "raw"))
+        requests.network.on_queued(memoryview(frame))
+        requests.network.on_queued(memoryview(b"short"))
+        found = await steps(client, 0)
+
+    assert [(step, api) for step, api, _time_ms in found["requests"]] == [("queued", "Fetch")]
 
 
 async def test_requests_of_other_clients_are_not_noted() -> None:
