@@ -184,7 +184,8 @@ class RequestTraceClient:
 
     async def way(self, sent: SentRequest, awaited: Sequence[int] = ()) -> TracedWay:
         """Ask the replicas for their steps, again until those of ``awaited`` have the record and
-        the leader knows it, for two seconds at most."""
+        the leader knows it, for two seconds at most. Those that do not trace are not awaited."""
+        awaited = [node for node in awaited if node in self._clocks]
         deadline_ms = self._clock.now_ms() + LATE_MS
         while True:
             told: dict[int, dict[str, Any]] = {}
