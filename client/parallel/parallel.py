@@ -223,7 +223,7 @@ class ParallelRun:
     async def _end(self) -> None:
         """Wait for the running handlers, commit the progress, and release the consumer."""
         try:
-            await self._workers.join(self._plan.limits.farewell_ms)
+            await self._workers.join(self._plan.limits.drain_timeout_ms)
             await self._tasks.stop()
             await self._commit_at_last()
         finally:
@@ -282,7 +282,7 @@ class ParallelRun:
         """
         self._lanes.give_up(partitions)
         try:
-            await self._workers.drain(partitions, self._plan.limits.farewell_ms)
+            await self._workers.drain(partitions, self._plan.limits.drain_timeout_ms)
             await self._commit_at_last()
         finally:
             # A commit after this would move the next owner's position back.

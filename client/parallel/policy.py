@@ -106,18 +106,18 @@ class ParallelLimits:
     Args:
         window_max: How many records of a partition may be taken beyond the first unfinished one
             (default 1000).
-        farewell_ms: How long a revoked partition, and the end of the run, wait for handlers that
-            are running, in milliseconds (default 30000).
+        drain_timeout_ms: How long a revoked partition, and the end of the run, wait for running
+            handlers, in milliseconds (default 30000).
     """
 
     window_max: int = 1_000
-    farewell_ms: float = 30_000
+    drain_timeout_ms: float = 30_000
 
     def __post_init__(self) -> None:
         if self.window_max < 1:
             raise ValueError("window_max has to be at least 1")
-        if self.farewell_ms < 0:
-            raise ValueError("farewell_ms has to be 0 or more")
+        if self.drain_timeout_ms < 0:
+            raise ValueError("drain_timeout_ms has to be 0 or more")
 
 
 class HandlerFailed(ClientError):

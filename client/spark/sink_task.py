@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.client.handover import leave_open
+from ottla.client.prepared_transaction import prepare_transaction
 from ottla.client.process.errors import TransactionError
 from ottla.client.producer import Producer
 from ottla.client.sending.transaction_verdict import FENCING
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ottla.client.handover import TransactionHandover
+    from ottla.client.prepared_transaction import PreparedTransaction
     from ottla.client.records.delivery import BatchDelivery
     from ottla.client.spark.sink_options import SinkOptions
 
@@ -166,7 +166,7 @@ class OnceTask:
             with self._explained():
                 await self._writing.send(batch)
 
-    async def finish(self) -> tuple[Part, TransactionHandover | None]:
+    async def finish(self) -> tuple[Part, PreparedTransaction | None]:
         """Wait until rows and entry are stored, or compare the rows with committed ones."""
         task, checksum = self._task, self._checksum
         entry = Entry(task.batch_id, checksum.row_count, checksum.text)
@@ -180,7 +180,7 @@ class OnceTask:
             with self._explained():
                 await self._writing.delivered()
                 await producer.send_offsets_to_transaction(as_offset(entry), self._name)
-                left = await leave_open(producer)
+                left = await prepare_transaction(producer)
         part = Part(
             task.partition_id,
             outcome,

@@ -23,7 +23,7 @@ from ottla.client.cluster.config_requests import (
 from ottla.client.cluster.coordinators import Coordinators
 from ottla.client.cluster.routing import Router
 from ottla.client.group.requests import STABLE_OFFSET_FETCH, committed_offsets, fetch_request
-from ottla.client.handover import TakenOver
+from ottla.client.prepared_transaction import ResumedTransaction
 from ottla.client.process.environment import real_environment
 from ottla.client.producer import Producer
 from ottla.client.records.committed import Committed, ConsumerGroupMetadata
@@ -37,7 +37,7 @@ from ottla.wire.errors import ClientError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from ottla.client.handover import TransactionHandover
+    from ottla.client.prepared_transaction import PreparedTransaction
     from ottla.client.spark.sink_options import SinkOptions
 
 logger = logging.getLogger(__name__)
@@ -107,44 +107,51 @@ async def connected(options: SinkOptions) -> AsyncIterator[ClusterClient]:
         cluster.close()
 
 
-async def commit(cluster: ClusterClient, options: SinkOptions, left: TransactionHandover) -> None:
+async def commit(
+    cluster: ClusterClient, options: SinkOptions, prepared: PreparedTransaction
+) -> None:
     """Commit the transaction that a task left open. Raises WriteRefused with the reason."""
-    await _committed(TakenOver(cluster, options.config, left), options, left)
+    await _committed(ResumedTransaction(cluster, options.config, prepared), options, prepared)
 
 
 async def commit_with_entry(
-    cluster: ClusterClient, options: SinkOptions, left: TransactionHandover, entry: Entry
+    cluster: ClusterClient, options: SinkOptions, prepared: PreparedTransaction, entry: Entry
 ) -> None:
     """Commit with another entry in place of the one that the task sent."""
-    taken = TakenOver(cluster, options.config, left)
+    resumed = ResumedTransaction(cluster, options.config, prepared)
     try:
-        group = ConsumerGroupMetadata(left.transactional_id)
-        await taken.send_offsets(as_offset(entry), group)
+        group = ConsumerGroupMetadata(prepared.transactional_id)
+        await resumed.send_offsets(as_offset(entry), group)
     except ClientError as error:
-        raise _failed(options, left, error) from error
-    await _committed(taken, options, left)
+        raise _failed(options, prepared, error) from error
+    await _committed(resumed, options, prepared)
 
 
-async def _committed(taken: TakenOver, options: SinkOptions, left: TransactionHandover) -> None:
+async def _committed(
+    resumed: ResumedTransaction, options: SinkOptions, prepared: PreparedTransaction
+) -> None:
     try:
-        await taken.commit()
+        await resumed.commit()
     except ClientError as error:
-        raise _failed(options, left, error) from error
+        raise _failed(options, prepared, error) from error
 
 
-def _failed(options: SinkOptions, left: TransactionHandover, error: ClientError) -> WriteRefused:
+def _failed(
+    options: SinkOptions, prepared: PreparedTransaction, error: ClientError
+) -> WriteRefused:
     return WriteRefused(
-        f"the transaction {left.transactional_id} cannot be committed: {error}; another attempt "
-        "at its task has taken over (spark.speculation has to be off), or all tasks together took "
-        f"longer than kafka.transaction.timeout.ms={options.config.transaction_timeout_ms}"
+        f"the transaction {prepared.transactional_id} cannot be committed: {error}; another "
+        "attempt at its task has taken over (spark.speculation has to be off), or all tasks "
+        "together took longer than "
+        f"kafka.transaction.timeout.ms={options.config.transaction_timeout_ms}"
     )
 
 
 async def commit_all(
-    cluster: ClusterClient, options: SinkOptions, lefts: Iterable[TransactionHandover]
+    cluster: ClusterClient, options: SinkOptions, all_prepared: Iterable[PreparedTransaction]
 ) -> None:
     """Commit all concurrently; raises the first failure after all have ended."""
-    ends = [commit(cluster, options, left) for left in lefts]
+    ends = [commit(cluster, options, prepared) for prepared in all_prepared]
     results = await asyncio.gather(*ends, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
@@ -152,10 +159,12 @@ async def commit_all(
 
 
 async def abort_all(
-    cluster: ClusterClient, options: SinkOptions, lefts: Iterable[TransactionHandover]
+    cluster: ClusterClient, options: SinkOptions, all_prepared: Iterable[PreparedTransaction]
 ) -> None:
     """Abort open transactions; those that cannot be aborted end at their timeout."""
-    ends = [TakenOver(cluster, options.config, left).abort() for left in lefts]
+    ends = [
+        ResumedTransaction(cluster, options.config, prepared).abort() for prepared in all_prepared
+    ]
     await asyncio.gather(*ends, return_exceptions=True)
 
 

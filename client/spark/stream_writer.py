@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.client.cluster.cluster import ClusterClient
-    from ottla.client.handover import TransactionHandover
+    from ottla.client.prepared_transaction import PreparedTransaction
     from ottla.client.spark.pyspark_api import StructType
     from ottla.client.spark.sink_ledger import Part
 
@@ -72,7 +72,7 @@ class StreamWriter(SentOptions, DataSourceStreamArrowWriter):
             run(self._commit(batchId, told[0].query_id, parts, lefts))
 
     async def _commit(
-        self, batch_id: int, query_id: str, parts: list[Part], lefts: dict[str, TransactionHandover]
+        self, batch_id: int, query_id: str, parts: list[Part], lefts: dict[str, PreparedTransaction]
     ) -> None:
         options = self._options
         names = [name_of(options.prefix, query_id, number) for number in range(len(parts))]

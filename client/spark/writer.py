@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ottla.client.handover import TransactionHandover
+    from ottla.client.prepared_transaction import PreparedTransaction
     from ottla.client.spark.pyspark_api import StructType
     from ottla.client.spark.sink_ledger import Part
     from ottla.client.spark.sink_options import SinkOptions
@@ -40,7 +40,7 @@ class Written(WriterCommitMessage):
     query_id: str
     row_count: int
     part: Part | None = None
-    left: TransactionHandover | None = None
+    left: PreparedTransaction | None = None
 
 
 def run(work: Coroutine[object, object, Result]) -> Result:
@@ -76,7 +76,7 @@ def write_once(options: SinkOptions, task_id: TaskId, batches: Iterator[pa.Recor
     return Written(task_id.query_id, part.row_count, part, left)
 
 
-def open_of(messages: Iterable[WriterCommitMessage | None]) -> list[TransactionHandover]:
+def open_of(messages: Iterable[WriterCommitMessage | None]) -> list[PreparedTransaction]:
     """The transactions that tasks left open; failed tasks have no message."""
     told = [message for message in messages if isinstance(message, Written)]
     return [message.left for message in told if message.left is not None]
@@ -152,7 +152,7 @@ class BatchWriter(SentOptions, DataSourceArrowWriter):
         if lefts:
             run(self._commit(lefts))
 
-    async def _commit(self, lefts: Sequence[TransactionHandover]) -> None:
+    async def _commit(self, lefts: Sequence[PreparedTransaction]) -> None:
         async with connected(self._options) as cluster:
             await commit_all(cluster, self._options, lefts)
 

@@ -30,7 +30,7 @@ class PartitionCommit(NamedTuple):
     """A committed offset of one partition."""
 
     group_id: str
-    place: TopicPartition
+    topic_partition: TopicPartition
     offset: int
 
 
@@ -48,15 +48,15 @@ def partition_commits(shard: GroupShard) -> Iterator[PartitionCommit]:
     """All committed offsets of the shard, each group's as they are when its turn comes."""
     ledger = shard.offsets.ledger
     for group_id in ledger.group_ids():
-        places = [
+        topic_partitions = [
             (TopicPartition(topic, index), value)
             for topic, values in ledger.committed(group_id).items()
             for index, value in values.items()
         ]
-        for place, value in places:
+        for topic_partition, value in topic_partitions:
             committed = decode_offset(value)
             if committed is not None:
-                yield PartitionCommit(group_id, place, committed.offset)
+                yield PartitionCommit(group_id, topic_partition, committed.offset)
 
 
 def _member_count(group: Group) -> int:

@@ -102,7 +102,12 @@ class OffsetExpiry:
             if self._is_expired(value, since_wall_ms or 0)
         ]
         self._removal.remove(
-            group_id, [place for place in expired if not self._ledger.is_open(group_id, place)]
+            group_id,
+            [
+                topic_partition
+                for topic_partition in expired
+                if not self._ledger.is_open(group_id, topic_partition)
+            ],
         )
         return len(values) + 1 + (APPEND_COST if expired else 0)
 

@@ -28,13 +28,21 @@ than written, in a third of the memory of what they say, and nothing for a colle
 class PendingOffset:
     """One commit, or without value one deletion, that has not taken effect yet."""
 
-    __slots__ = ("group_id", "is_committed", "is_superseded", "outcome", "place", "value", "writer")
+    __slots__ = (
+        "group_id",
+        "is_committed",
+        "is_superseded",
+        "outcome",
+        "topic_partition",
+        "value",
+        "writer",
+    )
 
     def __init__(
-        self, group_id: str, place: TopicPartition, value: bytes | None, writer: Writer
+        self, group_id: str, topic_partition: TopicPartition, value: bytes | None, writer: Writer
     ) -> None:
         self.group_id = group_id
-        self.place = place
+        self.topic_partition = topic_partition
         self.value = value
         self.writer = writer
         # Whether the record is committed in the log.
@@ -78,40 +86,42 @@ class OffsetLedger:
         """The group's committed values, by topic and partition."""
         return self._committed.get(group_id, {})
 
-    def is_open(self, group_id: str, place: TopicPartition) -> bool:
+    def is_open(self, group_id: str, topic_partition: TopicPartition) -> bool:
         """Whether the partition has an open change."""
-        return place in self._open.get(group_id, ())
+        return topic_partition in self._open.get(group_id, ())
 
     def unstable(self, group_id: str) -> set[TopicPartition]:
         """The partitions that an open transaction may still change (KIP-447)."""
         return {
-            place
-            for place, changes in self._open.get(group_id, {}).items()
+            topic_partition
+            for topic_partition, changes in self._open.get(group_id, {}).items()
             if any(change.writer.is_transactional for change in changes)
         }
 
-    def places(
+    def topic_partitions(
         self, group_id: str, only_topics: frozenset[str] | None = None
     ) -> set[TopicPartition]:
         """The partitions, of these topics or of all, that a deletion has to name."""
         topics = self._committed.get(group_id, {})
         names = topics.keys() if only_topics is None else topics.keys() & only_topics
-        places = {TopicPartition(name, partition) for name in names for partition in topics[name]}
-        for place in self._open.get(group_id, ()):
-            if only_topics is None or place.topic in only_topics:
-                places.add(place)
-        return places
+        topic_partitions = {
+            TopicPartition(name, partition) for name in names for partition in topics[name]
+        }
+        for topic_partition in self._open.get(group_id, ()):
+            if only_topics is None or topic_partition.topic in only_topics:
+                topic_partitions.add(topic_partition)
+        return topic_partitions
 
     def is_leaving(self, group_id: str) -> bool:
         """Whether the group has no offsets, or none once open deletions are committed."""
-        places = self._open.get(group_id, {})
-        if any(changes[-1].value is not None for changes in places.values()):
+        topic_partitions = self._open.get(group_id, {})
+        if any(changes[-1].value is not None for changes in topic_partitions.values()):
             return False
         committed = self._committed.get(group_id, {})
         count = sum(len(values) for values in committed.values())
         # Cheap for the many groups without open changes.
-        return count <= len(places) and all(
-            (topic, partition) in places
+        return count <= len(topic_partitions) and all(
+            (topic, partition) in topic_partitions
             for topic, values in committed.items()
             for partition in values
         )
@@ -125,7 +135,10 @@ class OffsetLedger:
         writer: Writer = NOBODY,
     ) -> list[PendingOffset]:
         """Add changes for records that are being appended, in log order."""
-        return [self.add(PendingOffset(group_id, place, value, writer)) for place, value in records]
+        return [
+            self.add(PendingOffset(group_id, topic_partition, value, writer))
+            for topic_partition, value in records
+        ]
 
     def on_committed(self, changes: Iterable[PendingOffset]) -> None:
         """The records are committed in the log."""
@@ -178,8 +191,8 @@ class OffsetLedger:
     def add(self, change: PendingOffset) -> PendingOffset:
         """Add a change that follows all others in the log."""
         assert not change.is_superseded, "nothing follows it yet"
-        places = self._open.setdefault(change.group_id, {})
-        places.setdefault(change.place, []).append(change)
+        topic_partitions = self._open.setdefault(change.group_id, {})
+        topic_partitions.setdefault(change.topic_partition, []).append(change)
         # A deletion is never part of a transaction, even within a transactional batch.
         if change.writer.is_transactional and change.value is not None:
             self._transactions.setdefault(change.writer.producer_id, {})[change] = None
@@ -193,7 +206,7 @@ class OffsetLedger:
             self._end(change)
             return
         # Of one transaction only the last commit of a partition counts; it may have many.
-        changes = self._open[change.group_id][change.place]
+        changes = self._open[change.group_id][change.topic_partition]
         for earlier in changes[: changes.index(change)]:
             if earlier.writer == change.writer and earlier.is_committed:
                 self._close(earlier)
@@ -208,7 +221,7 @@ class OffsetLedger:
         self._close(change)
 
     def _put_in_force(self, change: PendingOffset) -> None:
-        group_id, (topic, partition) = change.group_id, change.place
+        group_id, (topic, partition) = change.group_id, change.topic_partition
         assert change.is_committed, "readers would see what may be lost (G-03)"
         assert not change.is_superseded, "the group would go back to an earlier offset (T-23)"
         if change.value is not None:
@@ -225,7 +238,7 @@ class OffsetLedger:
 
     def _supersede_before(self, change: PendingOffset) -> None:
         assert change.outcome is not False, "what is aborted replaces nothing (T-23)"
-        changes = self._open[change.group_id][change.place]
+        changes = self._open[change.group_id][change.topic_partition]
         for earlier in changes[: changes.index(change)]:
             earlier.is_superseded = True
             if change.value is None:
@@ -235,12 +248,12 @@ class OffsetLedger:
                     self._close(earlier)
 
     def _close(self, change: PendingOffset) -> None:
-        places = self._open[change.group_id]
-        changes = places[change.place]
+        topic_partitions = self._open[change.group_id]
+        changes = topic_partitions[change.topic_partition]
         changes.remove(change)
         if not changes:
-            del places[change.place]
-            if not places:
+            del topic_partitions[change.topic_partition]
+            if not topic_partitions:
                 del self._open[change.group_id]
         producer_id = change.writer.producer_id
         waiting = self._transactions.get(producer_id)
@@ -248,9 +261,11 @@ class OffsetLedger:
             waiting.pop(change, None)
             if not waiting:
                 del self._transactions[producer_id]
-        assert places or change.group_id not in self._open, "it would never count as deleted"
+        assert topic_partitions or change.group_id not in self._open, (
+            "it would never count as deleted"
+        )
 
 
-def offset_record(group_id: str, place: TopicPartition, value: bytes | None) -> LogRecord:
+def offset_record(group_id: str, topic_partition: TopicPartition, value: bytes | None) -> LogRecord:
     """The record that commits or deletes an offset. Raises ValueError for too long a name."""
-    return LogRecord(encode_key(RecordKind.OFFSET_COMMIT, group_id, *place), value)
+    return LogRecord(encode_key(RecordKind.OFFSET_COMMIT, group_id, *topic_partition), value)

@@ -52,8 +52,8 @@ class OffsetLoading:
         values, group_id, topic = target
         (partition,) = _PARTITION.unpack_from(key, len(key) - 4)
         if writer.producer_id >= 0 or group_id in self._open_groups:
-            place = TopicPartition(topic, partition)
-            change = self._ledger.add(PendingOffset(group_id, place, value, writer))
+            topic_partition = TopicPartition(topic, partition)
+            change = self._ledger.add(PendingOffset(group_id, topic_partition, value, writer))
             self._ledger.on_committed([change])
         elif value is not None:
             values[partition] = value

@@ -136,8 +136,10 @@ class OffsetTable:
                     OffsetCommitResponsePartition(partition.partition_index, error)
                 )
                 if error is ErrorCode.NONE:
-                    place = TopicPartition(topic.name, partition.partition_index)
-                    values.append((place, _value(partition, moment.wall_ms, expire_wall_ms)))
+                    topic_partition = TopicPartition(topic.name, partition.partition_index)
+                    values.append(
+                        (topic_partition, _value(partition, moment.wall_ms, expire_wall_ms))
+                    )
         error = self._judge_member(request, caller)
         self._write(_Asked(request.group_id, ticket, response), values, error, NOBODY)
 
@@ -156,8 +158,8 @@ class OffsetTable:
                     TxnOffsetCommitResponsePartition(partition.partition_index, error)
                 )
                 if error is ErrorCode.NONE:
-                    place = TopicPartition(topic.name, partition.partition_index)
-                    values.append((place, _value(partition, moment.wall_ms, -1)))
+                    topic_partition = TopicPartition(topic.name, partition.partition_index)
+                    values.append((topic_partition, _value(partition, moment.wall_ms, -1)))
         error = self._judge_producer(request)
         assert error is not ErrorCode.NONE or request.producer_id >= 0, "no marker would end it"
         writer = Writer(request.producer_id, request.producer_epoch)
@@ -180,8 +182,8 @@ class OffsetTable:
             self._outbox.answer(ticket, OffsetDeleteResponse(error))
             return
         response = OffsetDeleteResponse()
-        present = self.ledger.places(request.group_id)
-        places: dict[TopicPartition, None] = {}
+        present = self.ledger.topic_partitions(request.group_id)
+        topic_partitions: dict[TopicPartition, None] = {}
         for topic in request.topics:
             is_subscribed = group is not None and group.is_subscribed(topic.name)
             error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed else ErrorCode.NONE
@@ -190,14 +192,14 @@ class OffsetTable:
             for partition in topic.partitions:
                 index = partition.partition_index
                 judged.partitions.append(OffsetDeleteResponsePartition(index, error))
-                place = TopicPartition(topic.name, index)
-                if place in present and not is_subscribed:
-                    places[place] = None
-        if not places:
+                topic_partition = TopicPartition(topic.name, index)
+                if topic_partition in present and not is_subscribed:
+                    topic_partitions[topic_partition] = None
+        if not topic_partitions:
             self._outbox.answer(ticket, response)
             return
         outcome = DeletionOutcome(self._outbox, ticket, response)
-        self.removal.remove(request.group_id, places, outcome.continuation())
+        self.removal.remove(request.group_id, topic_partitions, outcome.continuation())
 
     # Checks.
 
@@ -265,7 +267,7 @@ class OffsetTable:
         assert error is ErrorCode.NONE
         assert len(changes) == len(values), "one change for each record"
         self._outbox.append(
-            [offset_record(group_id, place, value) for place, value in values],
+            [offset_record(group_id, topic_partition, value) for topic_partition, value in values],
             outcome.continuation(self.ledger, changes),
             writer,
         )

@@ -49,26 +49,26 @@ class OffsetRemoval:
         """Append tombstones for all offsets of a group and, last, those of the group itself.
 
         The continuation gets the outcome of the last batch, which has the group's records."""
-        places = sorted(self.ledger.places(group_id))
-        self._append(group_id, places, list(tombstones), continuation)
+        topic_partitions = sorted(self.ledger.topic_partitions(group_id))
+        self._append(group_id, topic_partitions, list(tombstones), continuation)
 
     def remove(
         self,
         group_id: str,
-        places: Iterable[TopicPartition],
+        topic_partitions: Iterable[TopicPartition],
         continuation: Continuation = NOBODY_WAITS,
     ) -> None:
         """Append tombstones for the offsets of these partitions."""
-        self._append(group_id, places, [], continuation)
+        self._append(group_id, topic_partitions, [], continuation)
 
     def _append(
         self,
         group_id: str,
-        places: Iterable[TopicPartition],
+        topic_partitions: Iterable[TopicPartition],
         tombstones: list[LogRecord],
         continuation: Continuation,
     ) -> None:
-        batches = list(_batches(group_id, places)) or [{}]
+        batches = list(_batches(group_id, topic_partitions)) or [{}]
         for number, batch in enumerate(batches, 1):
             is_last = number == len(batches)
             records = [*batch.values(), *(tombstones if is_last else ())]
@@ -94,17 +94,17 @@ class OffsetRemoval:
         return Continuation(on_committed, on_failed, continuation.on_overdue)
 
 
-def _batches(group_id: str, places: Iterable[TopicPartition]) -> Iterator[_Batch]:
+def _batches(group_id: str, topic_partitions: Iterable[TopicPartition]) -> Iterator[_Batch]:
     batch: _Batch = {}
     size_bytes = 0
-    for place in places:
-        record = offset_record(group_id, place, None)
+    for topic_partition in topic_partitions:
+        record = offset_record(group_id, topic_partition, None)
         is_full = size_bytes + len(record.key) > DELETION_BYTES_PER_APPEND_MAX
         if batch and (is_full or len(batch) == DELETIONS_PER_APPEND_MAX):
             yield batch
             batch, size_bytes = {}, 0
         assert len(batch) < DELETIONS_PER_APPEND_MAX
-        batch[place] = record
+        batch[topic_partition] = record
         size_bytes += len(record.key)
     if batch:
         yield batch

@@ -83,6 +83,6 @@ class TopicRemoval:
         if not topics:
             return False
         deletion.settled[group_id] = deletion.topics
-        places = self._ledger.places(group_id, topics)
-        self._removal.remove(group_id, sorted(places))
-        return bool(places)
+        topic_partitions = self._ledger.topic_partitions(group_id, topics)
+        self._removal.remove(group_id, sorted(topic_partitions))
+        return bool(topic_partitions)

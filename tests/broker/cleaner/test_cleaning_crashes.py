@@ -6,8 +6,8 @@ import pytest
 
 from ottla.broker.log.recovery.loading import Known
 from ottla.broker.testing.faulty_disk import DiskFault
-from tests.broker.log.bench import DIRECTORY
 from tests.broker.log.crash_disk import PowerCut
+from tests.broker.log.log_under_test import DIRECTORY
 from tests.broker.support.clean_room import CleanRoom, latest, living
 from tests.simulation.world.random import SimRandom
 

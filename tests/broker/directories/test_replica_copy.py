@@ -17,8 +17,8 @@ from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import BatchOptions
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
-from tests.broker.log.bench import batch_at
-from tests.broker.support.moving_house import PARTITION, MovingHouse
+from tests.broker.log.log_under_test import batch_at
+from tests.broker.support.moved_log import PARTITION, MovedLog
 
 if TYPE_CHECKING:
     from ottla.broker.log.partition_log import PartitionLog
@@ -33,14 +33,14 @@ def append_batch(log: PartitionLog, batch: RecordBatch) -> None:
         log.append_aborted(AbortedTransaction(*aborted))
 
 
-async def filled() -> MovingHouse:
-    one = MovingHouse()
+async def filled() -> MovedLog:
+    one = MovedLog()
     await one.start()
     await one.fill()
     return one
 
 
-async def finished(one: MovingHouse, copying: ReplicaCopy) -> None:
+async def finished(one: MovedLog, copying: ReplicaCopy) -> None:
     """The copy takes the log's place."""
     found = next(iter(one.logs.futures))
     while not copying.is_near:
@@ -49,7 +49,7 @@ async def finished(one: MovingHouse, copying: ReplicaCopy) -> None:
     assert one.directory == "/d2"
 
 
-async def copied() -> tuple[MovingHouse, ReplicaCopy]:
+async def copied() -> tuple[MovedLog, ReplicaCopy]:
     """A log whose copy has everything, and is not in its place yet."""
     one = await filled()
     copying = ReplicaCopy(await one.begin())
@@ -151,7 +151,7 @@ async def test_an_empty_log_is_moved_to_where_it_starts() -> None:
 async def test_aborted_transactions_and_producers_are_known_after_a_move_and_a_restart() -> None:
     """Without the list of aborted transactions readers would be shown what was aborted; without
     the producers a repeated batch would be written again."""
-    one = MovingHouse()
+    one = MovedLog()
     await one.start()
     await one.fill()
     options = BatchOptions(

@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from tests.broker.log.crash_disk import PowerCut
-from tests.broker.support.moving_house import PARTITION, MovingHouse
+from tests.broker.support.moved_log import PARTITION, MovedLog
 from tests.simulation.world.random import SimRandom
 
 FATES = ("kill", "ordered", "unordered")
 
 
-async def filled() -> MovingHouse:
-    one = MovingHouse()
+async def filled() -> MovedLog:
+    one = MovedLog()
     await one.start()
     await one.fill()
     for path in ("/", "/d1", "/d2", one.log.directory):

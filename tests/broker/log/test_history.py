@@ -16,8 +16,8 @@ from ottla.broker.replica.snapshots import decode_snapshot
 from ottla.protocol.records.batch import RecordBatch, parse_batch
 from ottla.protocol.records.builder import BatchOptions
 from ottla.protocol.records.control import ControlType, TransactionMarker, encode_marker
-from tests.broker.log.bench import DIRECTORY, PARTITION, batch_at, seams_of
 from tests.broker.log.crash_disk import CrashDisk
+from tests.broker.log.log_under_test import DIRECTORY, PARTITION, batch_at, seams_of
 from tests.simulation.world.random import SimRandom
 
 SETTINGS = LogSettings(segment_bytes=1500, index_interval_bytes=200)

@@ -21,8 +21,8 @@ from ottla.broker.replica.kept_sets import kept_set
 from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.old_messages import iterate_entries, read_any
-from tests.broker.log.bench import DIRECTORY, START_MS, Bench
 from tests.broker.log.crash_disk import PowerCut
+from tests.broker.log.log_under_test import DIRECTORY, START_MS, LogUnderTest
 from tests.protocol.records.old_bytes import Made, message_set, wrapper
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def kept(count: int, codec: Codec = Codec.GZIP, *, start: int = 0, time: int = S
     return found
 
 
-class KeepingBench(Bench):
+class KeepingBench(LogUnderTest):
     """Appends what it is given as a leader does."""
 
     async def opened(self, known: Known = Known()) -> PartitionLog:  # noqa: B008
@@ -86,11 +86,11 @@ def records(log: PartitionLog) -> list[Record]:
 
 async def test_wrappers_are_stored_byte_for_byte_but_for_their_offsets() -> None:
     """The broker decompresses to judge, and stores what the producer compressed."""
-    bench = KeepingBench(settings=SMALL)
-    log = await bench.opened()
+    tested = KeepingBench(settings=SMALL)
+    log = await tested.opened()
     sent = bytes(kept(5).buffer)
-    bench.put(log, kept(3, Codec.NONE))
-    bench.put(log, kept(5))
+    tested.put(log, kept(3, Codec.NONE))
+    tested.put(log, kept(5))
 
     *_, last = iterate_entries(entries(log))
 
@@ -102,8 +102,8 @@ async def test_wrappers_are_stored_byte_for_byte_but_for_their_offsets() -> None
 @pytest.mark.parametrize("max_bytes", [1, 100, 250, 1 << 20])
 async def test_every_offset_is_read_whatever_the_size_of_the_fetch(max_bytes: int) -> None:
     """Index entries and remembered starts lead to whole entries of either kind."""
-    bench = KeepingBench(settings=SMALL)
-    log = await bench.filled()
+    tested = KeepingBench(settings=SMALL)
+    log = await tested.filled()
 
     assert len(log.segments) > 2
     found = list(read_any(entries(log, max_bytes)))
@@ -118,24 +118,24 @@ async def test_every_offset_is_read_whatever_the_size_of_the_fetch(max_bytes: in
 @pytest.mark.parametrize("ends", ["closed", "killed", "without indexes"])
 async def test_a_start_finds_everything_again(ends: str) -> None:
     """By the clean mark, by recovery, and with indexes rebuilt from the entries."""
-    bench = KeepingBench(settings=SMALL)
-    log = await bench.filled()
-    before, epochs = entries(log), bench.observer.epochs
+    tested = KeepingBench(settings=SMALL)
+    log = await tested.filled()
+    before, epochs = entries(log), tested.observer.epochs
     await log.flush()
     if ends == "closed":
         await log.close()
     else:
-        bench.kill()
+        tested.kill()
     if ends == "without indexes":
-        for name in bench.names("index"):
-            await bench.disk.unlink(f"{DIRECTORY}/{name}")
-    again = await bench.open(Known(log.recovery_point if ends == "closed" else 0))
+        for name in tested.names("index"):
+            await tested.disk.unlink(f"{DIRECTORY}/{name}")
+    again = await tested.open(Known(log.recovery_point if ends == "closed" else 0))
 
     assert again.keeps_messages
     assert entries(again) == before
     assert again.log_end_offset == 48
-    assert bench.observer.epochs == epochs
-    bench.put(again, kept(2))
+    assert tested.observer.epochs == epochs
+    tested.put(again, kept(2))
     assert records(again)[-1].offset == 49
 
 
@@ -147,54 +147,54 @@ def test_a_torn_write_is_cut_off(lost_bytes: int, codec: Codec) -> None:
 
 
 async def _check_torn(lost_bytes: int, codec: Codec) -> None:
-    bench = KeepingBench()
-    log = await bench.opened()
-    bench.put(log, kept(3, Codec.NONE))
+    tested = KeepingBench()
+    log = await tested.opened()
+    tested.put(log, kept(3, Codec.NONE))
     flushed = log.size_bytes
     await log.flush()
-    bench.put(log, kept(4, codec))
-    bench.put(log, kept(4, codec))
+    tested.put(log, kept(4, codec))
+    tested.put(log, kept(4, codec))
     before = records(log)
-    bench.kill()
-    content = bench.content(FIRST_LOG)
+    tested.kill()
+    content = tested.content(FIRST_LOG)
     del content[max(flushed, len(content) - lost_bytes) :]
-    again = await bench.open(Known(3))
+    again = await tested.open(Known(3))
 
     found = records(again)
     assert found == before[: len(found)]
     assert len(found) >= 3
     assert again.log_end_offset == len(found)
-    bench.put(again, kept(2))
+    tested.put(again, kept(2))
     assert len(records(again)) == len(found) + 2
 
 
 @pytest.mark.parametrize("place", [20, 60])
 async def test_damage_before_valid_messages_is_no_torn_end(place: int) -> None:
     """Cutting there would lose what was acknowledged; the log is reported and left alone."""
-    bench = KeepingBench()
-    log = await bench.opened()
+    tested = KeepingBench()
+    log = await tested.opened()
     for _ in range(3):
-        bench.put(log, kept(4))
-    bench.kill()
-    content = bench.content(FIRST_LOG)
+        tested.put(log, kept(4))
+    tested.kill()
+    content = tested.content(FIRST_LOG)
     content[place] ^= 0x40
     before = bytes(content)
 
     with pytest.raises(CorruptLogError, match="valid records follow"):
-        await bench.open(Known(0))
-    assert bytes(bench.content(FIRST_LOG)) == before
-    found = await examine(bench.disk, DIRECTORY, 0)
+        await tested.open(Known(0))
+    assert bytes(tested.content(FIRST_LOG)) == before
+    found = await examine(tested.disk, DIRECTORY, 0)
     assert found is not None
     assert found.position == 0
 
 
 async def test_without_the_mark_messages_become_batches_or_are_damage() -> None:
     """Another log's messages were written by a Kafka before 0.11, and are replicated."""
-    bench = KeepingBench()
-    log = await bench.filled()
-    bench.kill()
-    await bench.disk.unlink(f"{DIRECTORY}/{KEPT_FORMAT}")
-    again = await bench.open(Known(0))
+    tested = KeepingBench()
+    log = await tested.filled()
+    tested.kill()
+    await tested.disk.unlink(f"{DIRECTORY}/{KEPT_FORMAT}")
+    again = await tested.open(Known(0))
     assert {one.magic for one in iterate_entries(entries(again))} == {2}
     assert [one.offset for one in records(again)] == list(range(48))
 
@@ -211,24 +211,24 @@ async def test_without_the_mark_messages_become_batches_or_are_damage() -> None:
 async def test_a_crash_while_the_mark_is_written_leaves_a_log_that_loads() -> None:
     """The mark is durable before the first message is appended."""
     for step in range(1, 12):
-        bench = KeepingBench()
-        log = await bench.open()
+        tested = KeepingBench()
+        log = await tested.open()
         await log.flush()
         for directory in ("/", "/data", DIRECTORY):
-            await bench.disk.fsync_directory(directory)
-        bench.disk.crash_at = bench.disk.changes + step
+            await tested.disk.fsync_directory(directory)
+        tested.disk.crash_at = tested.disk.changes + step
         try:
             await admit_messages(log)
         except PowerCut:
-            bench.cut_power()
-            assert (await bench.open(Known(0))).log_end_offset == 0
+            tested.cut_power()
+            assert (await tested.open(Known(0))).log_end_offset == 0
             continue
         assert step > 3
-        bench.disk.crash_at = None
-        bench.put(log, kept(4))
+        tested.disk.crash_at = None
+        tested.put(log, kept(4))
         await log.flush()
-        bench.cut_power()
-        again = await bench.open(Known(4))
+        tested.cut_power()
+        again = await tested.open(Known(4))
         assert again.keeps_messages
         assert again.log_end_offset == 4
         return
@@ -238,8 +238,8 @@ async def test_a_crash_while_the_mark_is_written_leaves_a_log_that_loads() -> No
 @pytest.mark.parametrize("offset", range(49))
 async def test_a_log_is_truncated_to_whole_entries(offset: int) -> None:
     """A wrapper cannot be split: the end is then its first message."""
-    bench = KeepingBench(settings=SMALL)
-    log = await bench.filled()
+    tested = KeepingBench(settings=SMALL)
+    log = await tested.filled()
     before = records(log)
 
     end = await log.truncate_to(offset)
@@ -247,16 +247,16 @@ async def test_a_log_is_truncated_to_whole_entries(offset: int) -> None:
     assert end <= offset
     assert offset - end < 4
     assert records(log) == before[:end]
-    bench.put(log, kept(3))
+    tested.put(log, kept(3))
     assert log.log_end_offset == end + 3
-    bench.kill()
-    assert records(await bench.open(Known(0)))[:end] == before[:end]
+    tested.kill()
+    assert records(await tested.open(Known(0)))[:end] == before[:end]
 
 
 async def test_the_log_start_moves_into_a_wrapper_and_old_segments_go() -> None:
     """Retention and DeleteRecords know offsets alone."""
-    bench = KeepingBench(settings=SMALL)
-    log = await bench.filled()
+    tested = KeepingBench(settings=SMALL)
+    log = await tested.filled()
     before = records(log)
 
     assert await log.delete_records_before(18) == 18
@@ -275,12 +275,12 @@ def test_a_time_finds_the_first_record_that_reaches_it(time: int, reopened: bool
 
 
 async def _check_time(time: int, reopened: bool) -> None:
-    bench = KeepingBench(settings=SMALL)
-    log = await bench.filled()
+    tested = KeepingBench(settings=SMALL)
+    log = await tested.filled()
     if reopened:
         await log.flush()
-        bench.kill()
-        log = await bench.open(Known(log.recovery_point))
+        tested.kill()
+        log = await tested.open(Known(log.recovery_point))
     found = await log.offset_for_timestamp(time)
     wanted = next((one for one in records(log) if one.timestamp >= time), None)
     if wanted is None:
@@ -295,36 +295,36 @@ async def _check_time(time: int, reopened: bool) -> None:
 
 async def test_append_times_are_found_as_the_wrapper_says() -> None:
     """The broker's time holds for all messages inside."""
-    bench = KeepingBench()
-    log = await bench.opened()
+    tested = KeepingBench()
+    log = await tested.opened()
     one = kept(4)
     one.stamp_append_time(START_MS + 500)
-    bench.put(log, one)
+    tested.put(log, one)
 
     found = await log.offset_for_timestamp(START_MS + 400)
 
     assert found is not None
     assert (found.offset, found.timestamp) == (0, START_MS + 500)
     assert {record.timestamp for record in records(log)} == {START_MS + 500}
-    bench.kill()
-    assert len(records(await bench.open(Known(0)))) == 4
+    tested.kill()
+    assert len(records(await tested.open(Known(0)))) == 4
 
 
 async def test_power_cuts_leave_a_prefix() -> None:
     """Whatever was written back, recovery ends the log at an entry or reports damage."""
     for seed in range(40):
-        bench = KeepingBench()
-        log = await bench.opened()
-        bench.put(log, kept(3))
+        tested = KeepingBench()
+        log = await tested.opened()
+        tested.put(log, kept(3))
         await log.flush()
         for directory in ("/", "/data", DIRECTORY):
-            await bench.disk.fsync_directory(directory)
+            await tested.disk.fsync_directory(directory)
         for _ in range(4):
-            bench.put(log, kept(40))
-            bench.append(log, 3)
+            tested.put(log, kept(40))
+            tested.append(log, 3)
         before = records(log)
-        bench.cut_power(seed, ordered=seed % 2 == 0)
-        again = await bench.open(Known(3, may_have_lost_writes=True))
+        tested.cut_power(seed, ordered=seed % 2 == 0)
+        again = await tested.open(Known(3, may_have_lost_writes=True))
         found = records(again)
         assert len(found) >= 3
         assert found == before[: len(found)]
@@ -332,9 +332,9 @@ async def test_power_cuts_leave_a_prefix() -> None:
 
 def test_no_search_for_batches_takes_a_message_for_one() -> None:
     """The two searches behind damage know one format each."""
-    bench = KeepingBench()
-    bench.disk.make_directory("/data")
-    file = bench.disk.open("/data/x", create=True)
+    tested = KeepingBench()
+    tested.disk.make_directory("/data")
+    file = tested.disk.open("/data/x", create=True)
     file.append([kept(4).view])
 
     assert find_batch(file, 0, file.size_bytes, 0) is None
@@ -344,9 +344,9 @@ async def test_a_message_whose_head_lies_in_two_pieces_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The last one of a file may be shorter than the header of a batch, and was taken for torn."""
-    bench = KeepingBench()
-    log = await bench.opened()
-    bench.put(log, kept(2, Codec.NONE))
+    tested = KeepingBench()
+    log = await tested.opened()
+    tested.put(log, kept(2, Codec.NONE))
     file, size_bytes = log.active.file, log.active.size_bytes
     for seen_bytes in range(size_bytes // 2):
         monkeypatch.setattr(scan, "CHUNK_BYTES", size_bytes // 2 + seen_bytes)

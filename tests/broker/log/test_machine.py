@@ -15,7 +15,7 @@ from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.records.batch import parse_batch
 from ottla.protocol.records.builder import BatchOptions
 from ottla.protocol.records.record import read_records
-from tests.broker.log.bench import DIRECTORY, Bench, read_all
+from tests.broker.log.log_under_test import DIRECTORY, LogUnderTest, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -46,17 +46,17 @@ class LogMachine(RuleBasedStateMachine):
         segment_bytes=st.sampled_from([200, 700, 5000]), interval=st.sampled_from([1, 100, 4096])
     )
     def begin(self, segment_bytes: int, interval: int) -> None:
-        self.bench = Bench(
+        self.tested = LogUnderTest(
             settings=LogSettings(
                 segment_bytes=segment_bytes, index_interval_bytes=interval, segment_ms=500
             )
         )
         self.open(Known())
         for directory in ("/", "/data", DIRECTORY):
-            self.run(self.bench.disk.fsync_directory(directory))
+            self.run(self.tested.disk.fsync_directory(directory))
 
     def open(self, known: Known) -> None:
-        self.log = self.run(self.bench.open(known))
+        self.log = self.run(self.tested.open(known))
 
         async def save_recovery_point() -> None:
             self.saved["recovery_point"] = self.log.recovery_point
@@ -64,8 +64,8 @@ class LogMachine(RuleBasedStateMachine):
         async def save_log_start() -> None:
             self.saved["log_start"] = self.log.log_start_offset
 
-        self.bench.home.save_recovery_points = save_recovery_point
-        self.bench.home.save_log_starts = save_log_start
+        self.tested.home.save_recovery_points = save_recovery_point
+        self.tested.home.save_log_starts = save_log_start
 
     @rule(
         count=st.integers(1, 5),
@@ -75,7 +75,7 @@ class LogMachine(RuleBasedStateMachine):
     )
     def append(self, count: int, size: int, timestamp: int, producer_id: int) -> None:
         options = BatchOptions(leader_epoch=self.epoch, producer_id=producer_id)
-        batch = self.bench.append(
+        batch = self.tested.append(
             self.log, count, value=b"v" * size, timestamp=timestamp, options=options
         )
         self.batches.append((batch.base_offset, batch.last_offset, bytes(batch.view)))
@@ -133,12 +133,12 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         """The page cache survives: nothing at all may be missing."""
-        producers, epochs = self.bench.observer.producers, self.bench.observer.epochs
-        self.bench.kill()
+        producers, epochs = self.tested.observer.producers, self.tested.observer.epochs
+        self.tested.kill()
         self.open(Known(self.saved["recovery_point"], self.start))
         if any(first >= self.start for first, _, _ in self.batches):
-            assert self.bench.observer.epochs[-1][0] == epochs[-1][0]
-        known = self.bench.observer.producers
+            assert self.tested.observer.epochs[-1][0] == epochs[-1][0]
+        known = self.tested.observer.producers
         assert {k: v for k, v in producers.items() if v >= self.start} == {
             k: v for k, v in known.items() if v >= self.start
         }
@@ -147,7 +147,7 @@ class LogMachine(RuleBasedStateMachine):
     def lose_power(self, seed: int, ordered: bool) -> None:
         """Whatever was flushed survives, and what is left is a beginning of what was there."""
         flushed = self.saved["recovery_point"]
-        self.bench.cut_power(seed, ordered=ordered)
+        self.tested.cut_power(seed, ordered=ordered)
         start = max(self.saved["log_start"], 0)
         try:
             self.open(Known(flushed, start))
@@ -168,8 +168,8 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def close_idle_files(self) -> None:
-        self.bench.home.open_segments.release_idle()
-        self.bench.home.open_segments.release_idle()
+        self.tested.home.open_segments.release_idle()
+        self.tested.home.open_segments.release_idle()
 
     @invariant()
     def the_log_is_the_list(self) -> None:

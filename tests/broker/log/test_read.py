@@ -14,7 +14,7 @@ from ottla.broker.log.storage.settings import LogSettings
 from ottla.protocol.errors import CorruptLogError, ErrorCode, KafkaError
 from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.record import read_records
-from tests.broker.log.bench import Bench, batch_at, read_all
+from tests.broker.log.log_under_test import LogUnderTest, batch_at, read_all
 
 if TYPE_CHECKING:
     from ottla.broker.log.partition_log import PartitionLog
@@ -28,18 +28,18 @@ def ranges(log: PartitionLog, offset: int, max_bytes: int, upper: int) -> list[t
     return [(batch.base_offset, batch.last_offset) for batch in iterate_batches(content)]
 
 
-async def filled(bench: Bench, count: int = 60) -> PartitionLog:
-    log = await bench.open()
+async def filled(tested: LogUnderTest, count: int = 60) -> PartitionLog:
+    log = await tested.open()
     for number in range(count):
-        bench.append(log, 1 + number % 4, value=b"v" * (number * 7 % 50))
+        tested.append(log, 1 + number % 4, value=b"v" * (number * 7 % 50))
     return log
 
 
 @pytest.mark.requirement("LOG-12", "LOG-14")
 async def test_a_read_starts_at_the_batch_that_holds_the_offset() -> None:
     """Two steps: the segment by bisection in memory, then the place within it."""
-    bench = Bench(settings=SMALL)
-    log = await filled(bench)
+    tested = LogUnderTest(settings=SMALL)
+    log = await filled(tested)
     batches = read_all(log)
     assert len(log.segments) > 3
 
@@ -54,8 +54,8 @@ async def test_a_read_starts_at_the_batch_that_holds_the_offset() -> None:
 @pytest.mark.requirement("LOG-12")
 async def test_a_read_yields_whole_messages_within_its_byte_budget() -> None:
     """The buffer holds complete messages from the asked offset on, and none is torn."""
-    bench = Bench()
-    log = await filled(bench)
+    tested = LogUnderTest()
+    log = await filled(tested)
     read = log.read(30, 700, log.log_end_offset, at_least_one=False)
     assert read.region is not None
     assert read.region.size_bytes <= 700
@@ -72,9 +72,9 @@ async def test_a_read_yields_whole_messages_within_its_byte_budget() -> None:
 @pytest.mark.requirement("LOG-13")
 async def test_an_oversized_message_is_found_by_doubling_the_buffer() -> None:
     """A budget too small for the batch returns nothing, so that the reader can tell."""
-    bench = Bench()
-    log = await bench.open()
-    size = bench.append(log, value=b"x" * 5000).size_bytes
+    tested = LogUnderTest()
+    log = await tested.open()
+    size = tested.append(log, value=b"x" * 5000).size_bytes
     budget, tries = size // 5, 0
     while log.read(0, budget, log.log_end_offset, at_least_one=False).region is None:
         budget, tries = budget * 2, tries + 1
@@ -85,10 +85,10 @@ async def test_an_oversized_message_is_found_by_doubling_the_buffer() -> None:
 
 async def test_one_batch_is_returned_whatever_its_size_when_asked() -> None:
     """KIP-74, N-12: a consumer must not get stuck before a large batch."""
-    bench = Bench()
-    log = await bench.open()
-    bench.append(log, value=b"x" * 5000)
-    bench.append(log)
+    tested = LogUnderTest()
+    log = await tested.open()
+    tested.append(log, value=b"x" * 5000)
+    tested.append(log)
     read = log.read(0, 10, log.log_end_offset, at_least_one=True)
     assert read.region is not None
     assert read.region.size_bytes > 5000
@@ -98,8 +98,8 @@ async def test_one_batch_is_returned_whatever_its_size_when_asked() -> None:
 @pytest.mark.requirement("LOG-16")
 async def test_offsets_outside_the_log_are_out_of_range() -> None:
     """The reader must hear of it; returning nothing would look like an idle topic."""
-    bench = Bench(settings=SMALL)
-    log = await filled(bench)
+    tested = LogUnderTest(settings=SMALL)
+    log = await filled(tested)
     await log.delete_records_before(50)
     for offset in (0, 49, log.log_end_offset + 1):
         with pytest.raises(KafkaError) as caught:
@@ -111,24 +111,24 @@ async def test_offsets_outside_the_log_are_out_of_range() -> None:
 @pytest.mark.requirement("LOG-15")
 async def test_reading_at_the_end_returns_only_what_comes_later() -> None:
     """A subscriber that starts now gets what is appended after it."""
-    bench = Bench()
-    log = await filled(bench)
+    tested = LogUnderTest()
+    log = await filled(tested)
     end = log.log_end_offset
     assert log.read(end, 1000, end, at_least_one=True).region is None
-    bench.append(log, 2)
+    tested.append(log, 2)
     assert ranges(log, end, 1000, log.log_end_offset) == [(end, end + 1)]
 
 
 @pytest.mark.parametrize("reopened", [False, True])
 async def test_no_read_goes_beyond_its_upper_bound(reopened: bool) -> None:
     """R-26: beyond the high watermark lies what may still be truncated."""
-    bench = Bench(settings=SMALL)
-    log = await filled(bench)
+    tested = LogUnderTest(settings=SMALL)
+    log = await filled(tested)
     batches = read_all(log)
     if reopened:
         await log.flush()
-        bench.kill()
-        log = await bench.open()
+        tested.kill()
+        log = await tested.open()
     for _, last, _ in batches:
         bound = last + 1
         for start in {0, bound // 2, max(0, bound - 1)}:
@@ -142,8 +142,8 @@ async def test_no_read_goes_beyond_its_upper_bound(reopened: bool) -> None:
 
 async def test_offsets_that_compaction_removed_are_passed_over() -> None:
     """The next batch there is answers for them, in a later segment if need be."""
-    bench = Bench(settings=LogSettings(segment_bytes=1))
-    log = await bench.open()
+    tested = LogUnderTest(settings=LogSettings(segment_bytes=1))
+    log = await tested.open()
     for offset in (0, 10, 20):
         log.append([batch_at(offset)], 0)
     assert ranges(log, 1, 1000, 21) == [(10, 10)]
@@ -169,10 +169,10 @@ def test_every_read_is_the_longest_cheap_prefix_of_what_is_there(
 
 
 async def _check_read(sizes: list[int], start: int, budget: int, bound: int) -> None:
-    bench = Bench(settings=SMALL)
-    log = await bench.open()
+    tested = LogUnderTest(settings=SMALL)
+    log = await tested.open()
     for size in sizes:
-        bench.append(log, 1 + size % 3, value=b"v" * size)
+        tested.append(log, 1 + size % 3, value=b"v" * size)
     batches = read_all(log)
     start, bound = start % (log.log_end_offset + 1), bound % (log.log_end_offset + 1)
     bound = next((first for first, _, _ in batches if first >= bound), log.log_end_offset)
@@ -194,15 +194,15 @@ async def _check_read(sizes: list[int], start: int, budget: int, bound: int) -> 
 @pytest.mark.parametrize("spoil", ["missing", "empty", "zeros", "shifted", "torn", "swapped"])
 async def test_a_spoiled_index_gives_the_same_answers(suffix: str, spoil: str) -> None:
     """S-04: indexes are caches; what they lead to is looked at before it is believed."""
-    bench = Bench(settings=LogSettings(segment_bytes=4000, index_interval_bytes=100))
-    log = await filled(bench, 120)
+    tested = LogUnderTest(settings=LogSettings(segment_bytes=4000, index_interval_bytes=100))
+    log = await filled(tested, 120)
     expected = read_all(log)
     times = [await log.offset_for_timestamp(1_700_000_000_000 + ms) for ms in range(5)]
     await log.flush()
-    for name in bench.names(suffix)[:-1]:
-        content = bench.content(name)
+    for name in tested.names(suffix)[:-1]:
+        content = tested.content(name)
         if spoil == "missing":
-            await bench.disk.unlink(f"/data/orders-0/{name}")
+            await tested.disk.unlink(f"/data/orders-0/{name}")
         elif spoil == "empty":
             content.clear()
         elif spoil == "zeros":
@@ -216,8 +216,8 @@ async def test_a_spoiled_index_gives_the_same_answers(suffix: str, spoil: str) -
         else:
             half = len(content) // 24 * 12 // 8 * 8
             content[:] = content[half:] + content[:half]
-    bench.kill()
-    log = await bench.open(known_flushed(log))
+    tested.kill()
+    log = await tested.open(known_flushed(log))
 
     assert read_all(log) == expected
     assert read_all(log, 500) == expected
@@ -234,10 +234,10 @@ def known_flushed(log: PartitionLog) -> Known:
 
 async def test_a_data_file_that_makes_no_sense_is_reported() -> None:
     """The partition goes offline; guessing would serve garbage."""
-    bench = Bench()
-    log = await filled(bench)
+    tested = LogUnderTest()
+    log = await filled(tested)
     log.active.starts.clear()
-    bench.content("00000000000000000000.log")[:200] = bytes(200)
+    tested.content("00000000000000000000.log")[:200] = bytes(200)
 
     with pytest.raises(CorruptLogError, match=r"00000000000000000000\.log"):
         log.read(1, 1000, log.log_end_offset, at_least_one=True)
@@ -245,8 +245,8 @@ async def test_a_data_file_that_makes_no_sense_is_reported() -> None:
 
 async def test_a_segment_remembers_the_latest_batch_starts_and_few() -> None:
     """Readers near the end need no walk, and thousands of idle partitions no memory for it."""
-    bench = Bench()
-    log = await filled(bench, 300)
+    tested = LogUnderTest()
+    log = await filled(tested, 300)
     starts = dict(log.active.starts)
     lasts = [last + 1 for _first, last, _content in read_all(log)]
 

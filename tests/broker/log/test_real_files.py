@@ -19,8 +19,8 @@ from ottla.broker.log.storage.health import DirectoryHealth
 from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.errors import KafkaError
-from tests.broker.log.bench import PARTITION, Notebook, Seams, batch_at, read_all
 from tests.broker.log.crash_disk import ManualClock
+from tests.broker.log.log_under_test import PARTITION, Notebook, Seams, batch_at, read_all
 from tests.simulation.world.random import SimRandom
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SCANNED_BYTES = 65_536
 WRITER = """
 import asyncio, os, sys
 from tests.broker.log.test_real_files import Site
-from tests.broker.log.bench import batch_at
+from tests.broker.log.log_under_test import batch_at
 
 async def main():
     site = Site(sys.argv[1])

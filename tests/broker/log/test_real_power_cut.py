@@ -22,7 +22,14 @@ from ottla.broker.log.storage.health import DirectoryHealth
 from ottla.broker.log.storage.settings import LogSettings
 from ottla.broker.system.real_disk import RealDisk
 from ottla.protocol.errors import CorruptLogError
-from tests.broker.log.bench import PARTITION, InlineOffload, Notebook, batch_at, read_all, seams_of
+from tests.broker.log.log_under_test import (
+    PARTITION,
+    InlineOffload,
+    Notebook,
+    batch_at,
+    read_all,
+    seams_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

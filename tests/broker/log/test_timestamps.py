@@ -19,8 +19,8 @@ from ottla.protocol.records.batch import iterate_batches
 from ottla.protocol.records.builder import BatchOptions
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.record import read_records
-from tests.broker.log.bench import PARTITION, Bench, batch_at, read_all
-from tests.broker.log.house import House
+from tests.broker.log.broker_disk import BrokerDisk
+from tests.broker.log.log_under_test import PARTITION, LogUnderTest, batch_at, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -45,15 +45,15 @@ def test_a_time_finds_the_first_record_that_reaches_it(
 
 
 async def _check_times(times: list[int], log_start: int, reopened: bool) -> None:
-    bench = Bench(settings=SMALL)
-    log = await bench.open()
+    tested = LogUnderTest(settings=SMALL)
+    log = await tested.open()
     for number, time in enumerate(times):
-        bench.append(log, 1 + number % 3, timestamp=time)
+        tested.append(log, 1 + number % 3, timestamp=time)
     await log.delete_records_before(min(log_start, log.log_end_offset))
     if reopened:
         await log.flush()
-        bench.kill()
-        log = await bench.open(Known(log.recovery_point, log.log_start_offset))
+        tested.kill()
+        log = await tested.open(Known(log.recovery_point, log.log_start_offset))
     records = [
         (record.offset, record.timestamp)
         for _, _, content in read_all(log)
@@ -73,8 +73,8 @@ async def _check_times(times: list[int], log_start: int, reopened: bool) -> None
 
 async def test_append_time_gives_all_records_of_a_batch_the_same_time() -> None:
     """The first offset of the batch answers, without decoding any record."""
-    bench = Bench()
-    log = await bench.open()
+    tested = LogUnderTest()
+    log = await tested.open()
     batch = batch_at(0, 5, timestamp=10, options=BatchOptions(leader_epoch=4))
     batch.stamp_append_time(5000)
     log.append([batch], 0)
@@ -87,19 +87,19 @@ async def test_append_time_gives_all_records_of_a_batch_the_same_time() -> None:
 @pytest.mark.parametrize("codec", list(Codec))
 async def test_compressed_batches_answer_for_their_records(codec: Codec) -> None:
     """ListOffsets by time is one of the few places that look into records."""
-    bench = Bench()
-    log = await bench.open()
+    tested = LogUnderTest()
+    log = await tested.open()
     for number in range(3):
         options = BatchOptions(codec=codec, leader_epoch=0)
-        bench.append(log, 10, timestamp=1000 + number * 10, options=options)
+        tested.append(log, 10, timestamp=1000 + number * 10, options=options)
 
     assert await log.offset_for_timestamp(1017) == TimestampedOffset(17, 1017, 0)
 
 
 async def test_an_empty_log_and_one_without_times_have_no_answer() -> None:
     """-1 means: the record has no time."""
-    bench = Bench()
-    log = await bench.open()
+    tested = LogUnderTest()
+    log = await tested.open()
     assert await log.offset_for_timestamp(0) is None
     assert await log.offset_of_largest_timestamp() is None
     log.append([batch_at(0, timestamp=-1)], 0)
@@ -137,27 +137,27 @@ class Guarded:
             self.faults.add(self.fault)
 
 
-async def reopened(bench: Bench, count: int = 40) -> PartitionLog:
+async def reopened(tested: LogUnderTest, count: int = 40) -> PartitionLog:
     """A log of many segments, loaded anew, a record at each millisecond of a thousand on."""
-    log = await bench.open()
+    log = await tested.open()
     for number in range(count):
-        bench.append(log, 1, timestamp=1000 + number)
+        tested.append(log, 1, timestamp=1000 + number)
     await log.flush()
-    bench.kill()
-    return await bench.open(Known(log.recovery_point, 0))
+    tested.kill()
+    return await tested.open(Known(log.recovery_point, 0))
 
 
 @pytest.mark.parametrize("index", ["there", "gone"])
 async def test_closed_segments_are_searched_by_a_worker(index: str) -> None:
     """A cold disk, or an index to be built from a gigabyte, would stop every connection."""
-    bench = Bench(settings=SMALL)
-    log = await reopened(bench)
+    tested = LogUnderTest(settings=SMALL)
+    log = await reopened(tested)
     if index == "gone":
-        for name in bench.names(".index")[:-1]:
-            bench.content(name).clear()
+        for name in tested.names(".index")[:-1]:
+            tested.content(name).clear()
     active = log.active.path
     sealed = DiskFault(frozenset({"pread", "open"}), errno.EIO, "0000.")
-    guard = Guarded(bench.disk.faults, sealed)
+    guard = Guarded(tested.disk.faults, sealed)
     log.home.offload = guard
     assert "0000." not in active
     found = [await log.offset_for_timestamp(1000 + number) for number in (0, 3, 5)]
@@ -170,8 +170,8 @@ async def test_closed_segments_are_searched_by_a_worker(index: str) -> None:
 @pytest.mark.parametrize("wanted", [1000, 1010])
 async def test_segments_that_go_during_a_search_are_no_fault_of_the_disk(wanted: int) -> None:
     """Their files have other names by then; the answer is that of the log as it is now."""
-    bench = Bench(settings=SMALL)
-    log = await reopened(bench)
+    tested = LogUnderTest(settings=SMALL)
+    log = await reopened(tested)
     log.home.offload = Meddling(lambda: log.delete_records_before(20))
 
     assert await log.offset_for_timestamp(wanted) == TimestampedOffset(20, 1020, 0)
@@ -180,13 +180,13 @@ async def test_segments_that_go_during_a_search_are_no_fault_of_the_disk(wanted:
 
 async def test_a_log_that_is_cut_during_a_search_does_not_promise_what_it_lost() -> None:
     """A follower cuts what its leader does not have, at any time."""
-    bench = Bench(settings=SMALL)
-    log = await reopened(bench)
+    tested = LogUnderTest(settings=SMALL)
+    log = await reopened(tested)
     log.home.offload = Meddling(lambda: log.truncate_to(4))
 
     assert await log.offset_for_timestamp(1010) is None
-    bench = Bench(settings=SMALL)
-    log = await reopened(bench)
+    tested = LogUnderTest(settings=SMALL)
+    log = await reopened(tested)
     log.home.offload = Meddling(lambda: log.truncate_fully_and_start_at(100))
     assert await log.offset_of_largest_timestamp() is None
     assert log.home.health.is_online
@@ -195,8 +195,8 @@ async def test_a_log_that_is_cut_during_a_search_does_not_promise_what_it_lost()
 @pytest.mark.parametrize("wanted", [1000, 1010])
 async def test_a_log_that_is_deleted_during_a_search_is_no_fault_of_the_disk(wanted: int) -> None:
     """Taken for one, it would take all logs of the directory offline with it."""
-    house = House()
-    directory = (await house.start()).directories[0]
+    broker = BrokerDisk()
+    directory = (await broker.start()).directories[0]
     log = await directory.create(PARTITION, None)
     for number in range(40):
         log.append([batch_at(number, timestamp=1000 + number)], 0)
@@ -209,12 +209,12 @@ async def test_a_log_that_is_deleted_during_a_search_is_no_fault_of_the_disk(wan
 
 async def test_a_rebuilt_index_is_kept() -> None:
     """Or the next search would read the whole segment again."""
-    bench = Bench(settings=SMALL)
-    log = await reopened(bench)
-    name = bench.names(".index")[0]
-    content = bytes(bench.content(name))
-    bench.content(name)[:] = bytes(3)
+    tested = LogUnderTest(settings=SMALL)
+    log = await reopened(tested)
+    name = tested.names(".index")[0]
+    content = bytes(tested.content(name))
+    tested.content(name)[:] = bytes(3)
     found = await log.offset_for_timestamp(1002)
 
     assert found == TimestampedOffset(2, 1002, 0)
-    assert bytes(bench.content(name)) == content
+    assert bytes(tested.content(name)) == content

@@ -10,7 +10,7 @@ from ottla.coordinator.configs.configs import ConfigSources, topic_config
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.store import Check, Replace
 from ottla.protocol.errors import ErrorCode
-from tests.broker.log.bench import PARTITION
+from tests.broker.log.log_under_test import PARTITION
 from tests.broker.support.leader_site import (
     CONTROLLER_EPOCH,
     EPOCH,

@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.following.wire import FetchSettings
 from ottla.broker.partitions.partition_read import PartitionFetch
 from ottla.protocol.errors import ErrorCode
-from tests.broker.log.bench import PARTITION
+from tests.broker.log.log_under_test import PARTITION
 from tests.broker.support.follower_session import FollowerSession
 from tests.broker.support.leader_site import EPOCH, EPOCHS, LeaderSite, open_site
 

@@ -29,8 +29,8 @@ from ottla.protocol.records.control import (
     read_control_type,
 )
 from ottla.protocol.records.record import Record, read_records
-from tests.broker.log.bench import DIRECTORY, PARTITION, seams_of
 from tests.broker.log.crash_disk import CrashDisk, ManualClock
+from tests.broker.log.log_under_test import DIRECTORY, PARTITION, seams_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

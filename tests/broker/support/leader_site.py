@@ -34,8 +34,8 @@ from ottla.coordinator.metadata.image import BrokerRegistration
 from ottla.coordinator.store import paths
 from ottla.coordinator.store.embedded import EmbeddedStore
 from ottla.protocol.errors import ErrorCode
-from tests.broker.log.bench import DIRECTORY, PARTITION, seams_of
 from tests.broker.log.crash_disk import CrashDisk
+from tests.broker.log.log_under_test import DIRECTORY, PARTITION, seams_of
 from tests.broker.support.node import DIRECTORY as STORE
 from tests.broker.support.node import HandClock, quiet
 from tests.broker.support.requests import batch

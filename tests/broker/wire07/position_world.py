@@ -20,7 +20,7 @@ from ottla.protocol.records.builder import BatchOptions
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.record import read_records
 from ottla.protocol.wire07.messages import OVERHEAD_BYTES
-from tests.broker.log.bench import InlineOffload
+from tests.broker.log.log_under_test import InlineOffload
 from tests.broker.support.clean_room import CleanRoom
 from tests.broker.support.node import DIRECTORY, HandClock
 

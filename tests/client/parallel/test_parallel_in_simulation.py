@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.simulation.world.node import Program
 
 KEYS = 5
-LIMITS = ParallelLimits(window_max=60, farewell_ms=3_000)
+LIMITS = ParallelLimits(window_max=60, drain_timeout_ms=3_000)
 POLICY = Retry(count=None, backoff=Backoff(5, 100))
 
 

@@ -8,10 +8,14 @@ MUTANTS = (
     Mutant(
         "commit-in-force-before-it-is-replicated",
         "coordinator/group/offsets/ledger.py",
-        "        return [self.add(PendingOffset(group_id, place, value, writer)) "
-        "for place, value in records]\n",
-        "        changes = [self.add(PendingOffset(group_id, place, value, writer)) "
-        "for place, value in records]\n"
+        "        return [\n"
+        "            self.add(PendingOffset(group_id, topic_partition, value, writer))\n"
+        "            for topic_partition, value in records\n"
+        "        ]\n",
+        "        changes = [\n"
+        "            self.add(PendingOffset(group_id, topic_partition, value, writer))\n"
+        "            for topic_partition, value in records\n"
+        "        ]\n"
         "        for change in changes:\n"
         "            self._put_in_force(change)\n"
         "        return changes\n",

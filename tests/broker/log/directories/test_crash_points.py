@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.protocol.ids import TopicPartition
-from tests.broker.log.bench import read_all
+from tests.broker.log.broker_disk import TOPIC_ID, BrokerDisk
 from tests.broker.log.crash_disk import CrashDisk, PowerCut
-from tests.broker.log.house import TOPIC_ID, House
+from tests.broker.log.log_under_test import read_all
 from tests.simulation.world.random import SimRandom
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Life:
     """One run of a broker's logs, with what it was told is durable."""
 
     def __init__(self, files: SimFileSystem | None = None, crash_at: int | None = None) -> None:
-        self.house = House(disk=CrashDisk(files, crash_at))
+        self.broker = BrokerDisk(disk=CrashDisk(files, crash_at))
         self.appended: Batches = []
         self.promised = 0
         self.start_offset = 0
@@ -37,22 +37,22 @@ class Life:
 
     async def run(self, *, rounds: int = 1) -> None:
         """Start, append over several segments, flush, truncate, delete, stop cleanly."""
-        logs = await self.house.start()
+        logs = await self.broker.start()
         log = await logs.create(ORDERS, TOPIC_ID, is_new=True)
         self.appended = read_all(log)
         for _ in range(rounds):
             for number in range(9):
-                self.house.append(log, 1 + number % 2)
+                self.broker.append(log, 1 + number % 2)
                 self.appended = read_all(log)
             await log.flush()
             self.promised = log.log_end_offset
             await logs.checkpoint({ORDERS: log.log_end_offset}.copy)
-            self.house.append(log, 2)
+            self.broker.append(log, 2)
             self.appended = read_all(log)
         self.promised = min(self.promised, self.promised - 3)
         end = await log.truncate_to(self.promised)
         self.promised = min(self.promised, end)
-        self.house.append(log, 1)
+        self.broker.append(log, 1)
         self.appended += [batch for batch in read_all(log) if batch not in self.appended]
         start = await log.delete_records_before(5)
         self.start_offset = start
@@ -68,13 +68,13 @@ class Life:
 
 
 def operations(life: Life) -> int:
-    return life.house.disk.changes
+    return life.broker.disk.changes
 
 
-async def found_after(files: SimFileSystem) -> tuple[LogDirectories, House]:
-    house = House(disk=CrashDisk(files))
+async def found_after(files: SimFileSystem) -> tuple[LogDirectories, BrokerDisk]:
+    broker = BrokerDisk(disk=CrashDisk(files))
     files.locks.clear()
-    return await house.start(), house
+    return await broker.start(), broker
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -90,10 +90,10 @@ async def test_a_power_cut_at_any_operation_loses_nothing_promised(ordered: bool
             life = Life(crash_at=crash_at)
             crashed = await life.crashed()
             assert crashed == (crash_at <= last)
-            life.house.disk.files.lose_power(SimRandom(seed), ordered=ordered)
-            logs, house = await found_after(life.house.disk.files)
+            life.broker.disk.files.lose_power(SimRandom(seed), ordered=ordered)
+            logs, broker = await found_after(life.broker.disk.files)
             check(life, logs, crash_at)
-            again, _ = await found_after(house.disk.files)
+            again, _ = await found_after(broker.disk.files)
             for log in logs:
                 other = again.get(log.partition)
                 assert other is not None
@@ -128,7 +128,7 @@ async def test_a_power_cut_during_recovery_changes_nothing() -> None:
     for seed in range(4):
         life = Life()
         assert not await life.crashed()
-        files = life.house.disk.files
+        files = life.broker.disk.files
         log_file = files.file("/d1/orders-0/00000000000000000000.log")
         assert len(log_file.data) > 0
         crash_at = 0
@@ -137,14 +137,14 @@ async def test_a_power_cut_during_recovery_changes_nothing() -> None:
             crash_at += 1
             life = Life(crash_at=operations_until_stop(seed))
             assert await life.crashed()
-            life.house.disk.files.lose_power(SimRandom(seed), ordered=True)
-            starting = House(disk=CrashDisk(life.house.disk.files, crash_at))
+            life.broker.disk.files.lose_power(SimRandom(seed), ordered=True)
+            starting = BrokerDisk(disk=CrashDisk(life.broker.disk.files, crash_at))
             try:
                 await starting.start()
                 finished = True
             except PowerCut:
-                life.house.disk.files.lose_power(SimRandom(seed + 1), ordered=True)
-            logs, _ = await found_after(life.house.disk.files)
+                life.broker.disk.files.lose_power(SimRandom(seed + 1), ordered=True)
+            logs, _ = await found_after(life.broker.disk.files)
             assert logs.clean_broker_epoch is None
             check(life, logs, crash_at)
 
@@ -160,7 +160,7 @@ async def test_a_kill_at_any_operation_loses_nothing_at_all() -> None:
     for crash_at in range(1, operations(whole) + 2):
         life = Life(crash_at=crash_at)
         await life.crashed()
-        logs, _ = await found_after(life.house.disk.files)
+        logs, _ = await found_after(life.broker.disk.files)
         log = logs.get(ORDERS)
         assert logs.damaged == {}
         if log is None:

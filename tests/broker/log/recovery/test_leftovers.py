@@ -9,8 +9,8 @@ import pytest
 from ottla.broker.log.recovery.leftovers import tidy_directory
 from ottla.broker.log.recovery.loading import Known
 from ottla.broker.log.storage.settings import LogSettings
-from tests.broker.log.bench import DIRECTORY, Bench, batch_at, read_all
 from tests.broker.log.crash_disk import CrashDisk, PowerCut
+from tests.broker.log.log_under_test import DIRECTORY, LogUnderTest, batch_at, read_all
 from tests.simulation.world.filesystem import SimFileSystem
 
 BASES = (0, 12, 24)
@@ -21,10 +21,10 @@ def path(base_offset: int, suffix: str) -> str:
 
 
 async def old_log(disk: CrashDisk) -> None:
-    bench = Bench(disk, LogSettings(segment_bytes=600, index_interval_bytes=100))
-    log = await bench.open()
+    tested = LogUnderTest(disk, LogSettings(segment_bytes=600, index_interval_bytes=100))
+    log = await tested.open()
     for _ in range(16):
-        bench.append(log, 3)
+        tested.append(log, 3)
     await log.flush()
 
 
@@ -94,8 +94,8 @@ async def test_a_crash_at_any_rename_of_a_replacement_leaves_the_old_or_the_new(
         with contextlib.suppress(PowerCut):
             await replace_three_segments(disk)
         after = disk.killed() if kill else disk.power_cut(crash_at)
-        bench = Bench(after, LogSettings(segment_bytes=600, index_interval_bytes=100))
-        log = await bench.open(Known(48))
+        tested = LogUnderTest(after, LogSettings(segment_bytes=600, index_interval_bytes=100))
+        log = await tested.open(Known(48))
         found = [(first, last) for first, last, _ in read_all(log)]
         old = [(offset, offset + 2) for offset in range(0, 48, 3)]
         new = [(9, 11), (33, 35), *((offset, offset + 2) for offset in range(36, 48, 3))]

@@ -12,8 +12,8 @@ from ottla.protocol.errors import CorruptLogError
 from ottla.protocol.records.builder import BatchOptions, encode_batch
 from ottla.protocol.records.compression import Codec
 from ottla.protocol.records.old_messages import read_any
-from tests.broker.log.bench import DIRECTORY, START_MS, Bench, read_all
 from tests.broker.log.crash_disk import CrashDisk, PowerCut
+from tests.broker.log.log_under_test import DIRECTORY, START_MS, LogUnderTest, read_all
 from tests.protocol.records.old_bytes import Made, message_set, wrapper
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def _records(log: PartitionLog) -> list[Record]:
 @pytest.mark.parametrize("recovery_point", [0, 9, 17])
 async def test_a_log_of_three_formats_is_served(recovery_point: int) -> None:
     """Every record at its offset; behind them the broker appends its own."""
-    bench = Bench()
-    await _written(bench.disk, (0, FIRST), (9, SECOND))
-    log = await bench.open(Known(recovery_point))
+    tested = LogUnderTest()
+    await _written(tested.disk, (0, FIRST), (9, SECOND))
+    log = await tested.open(Known(recovery_point))
 
     assert _records(log) == RECORDS
     assert (log.log_start_offset, log.log_end_offset) == (0, 17)
@@ -63,9 +63,9 @@ async def test_a_log_of_three_formats_is_served(recovery_point: int) -> None:
     found = await log.offset_for_timestamp(START_MS + 12)
     assert found is not None
     assert found.offset == 12
-    bench.append(log)
-    bench.kill()
-    again = await bench.open(Known(recovery_point))
+    tested.append(log)
+    tested.kill()
+    again = await tested.open(Known(recovery_point))
     assert again.log_end_offset == 18
     assert _records(again)[:17] == RECORDS
 
@@ -76,62 +76,62 @@ async def test_a_crash_at_any_step_loses_nothing(kill: bool) -> None:
     disk = CrashDisk()
     await _written(disk, (0, FIRST), (9, SECOND))
     before = disk.changes
-    bench = Bench(disk)
-    await bench.open(Known(17))
+    tested = LogUnderTest(disk)
+    await tested.open(Known(17))
     steps = disk.changes - before
     assert steps > 8
     for step in range(1, steps + 1):
         disk = CrashDisk()
         await _written(disk, (0, FIRST), (9, SECOND))
         disk.crash_at = disk.changes + step
-        bench = Bench(disk)
+        tested = LogUnderTest(disk)
         with pytest.raises(PowerCut):
-            await bench.open(Known(17))
-        bench.disk.crash_at = None
+            await tested.open(Known(17))
+        tested.disk.crash_at = None
         if kill:
-            bench.kill()
+            tested.kill()
         else:
-            bench.cut_power(step)
-        log = await bench.open(Known(17))
+            tested.cut_power(step)
+        log = await tested.open(Known(17))
         assert _records(log) == RECORDS, step
 
 
 async def test_a_torn_end_is_cut_where_nothing_was_promised() -> None:
     """As the ends of newer segments are."""
-    bench = Bench()
+    tested = LogUnderTest()
     torn = message_set(0, [Made(n, 0, b"k", b"v") for n in range(4)])[:-3]
-    await _written(bench.disk, (0, torn))
-    log = await bench.open(Known(0))
+    await _written(tested.disk, (0, torn))
+    log = await tested.open(Known(0))
     assert (len(_records(log)), log.log_end_offset) == (3, 3)
 
-    bench = Bench()
-    await _written(bench.disk, (0, torn))
+    tested = LogUnderTest()
+    await _written(tested.disk, (0, torn))
     with pytest.raises(CorruptLogError):
-        await bench.open(Known(4))
+        await tested.open(Known(4))
 
 
 async def test_damage_leaves_the_file_as_it_is() -> None:
     """An operator can still read with other tools what is behind it."""
-    bench = Bench()
+    tested = LogUnderTest()
     damaged = bytearray(message_set(1, [Made(n, START_MS, b"k", b"v") for n in range(4)]))
     damaged[len(damaged) // 2 - 1] ^= 1
-    await _written(bench.disk, (0, bytes(damaged)))
+    await _written(tested.disk, (0, bytes(damaged)))
     with pytest.raises(CorruptLogError, match="of a Kafka before"):
-        await bench.open(Known(0))
+        await tested.open(Known(0))
 
-    assert bytes(bench.content(segment_name(0, LOG))) == bytes(damaged)
+    assert bytes(tested.content(segment_name(0, LOG))) == bytes(damaged)
 
 
 async def test_segments_of_batches_are_not_touched() -> None:
     """A start costs one look at each of them."""
-    bench = Bench()
-    log = await bench.open(Known())
-    bench.append(log)
+    tested = LogUnderTest()
+    log = await tested.open(Known())
+    tested.append(log)
     await log.flush()
-    before = bytes(bench.content(segment_name(0, LOG)))
-    inode = bench.disk.files.file(f"{DIRECTORY}/{segment_name(0, LOG)}")
-    bench.kill()
-    await bench.open(Known(1))
+    before = bytes(tested.content(segment_name(0, LOG)))
+    inode = tested.disk.files.file(f"{DIRECTORY}/{segment_name(0, LOG)}")
+    tested.kill()
+    await tested.open(Known(1))
 
-    assert bytes(bench.content(segment_name(0, LOG))) == before
-    assert bench.disk.files.file(f"{DIRECTORY}/{segment_name(0, LOG)}") is inode
+    assert bytes(tested.content(segment_name(0, LOG))) == before
+    assert tested.disk.files.file(f"{DIRECTORY}/{segment_name(0, LOG)}") is inode

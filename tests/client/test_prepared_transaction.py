@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.cluster.cluster import ClusterClient
-from ottla.client.handover import TakenOver, leave_open
+from ottla.client.prepared_transaction import ResumedTransaction, prepare_transaction
 from ottla.client.process.environment import real_environment
 from ottla.client.process.errors import ProducerFenced, TransactionError
 from ottla.client.records.committed import Committed, ConsumerGroupMetadata
@@ -21,20 +21,20 @@ from tests.client.support.transactional import INPUT, config, control, once, onl
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ottla.client.handover import TransactionHandover
+    from ottla.client.prepared_transaction import PreparedTransaction
     from tests.client.support.toy_broker import ToyCluster
 
 
 @pytest.fixture
-async def heir(cluster: ToyCluster) -> AsyncIterator[ClusterClient]:
-    """The cluster as another process sees it."""
+async def second(cluster: ToyCluster) -> AsyncIterator[ClusterClient]:
+    """The connection of the process that ends the transaction."""
     seen = ClusterClient(real_environment(), parse_addresses(cluster.bootstrap), config())
     await seen.refresh()
     yield seen
     seen.close()
 
 
-async def left(cluster: ToyCluster) -> TransactionHandover:
+async def prepared(cluster: ToyCluster) -> PreparedTransaction:
     """Leave a transaction open that holds one record and one committed position."""
     producer = producer_of(cluster)
     await producer.start()
@@ -42,20 +42,20 @@ async def left(cluster: ToyCluster) -> TransactionHandover:
     await producer.begin_transaction()
     await producer.send("out", b"a", partition=0)
     await producer.send_offsets_to_transaction({INPUT: 1}, "g")
-    found = await leave_open(producer)
+    found = await prepare_transaction(producer)
     with pytest.raises(ClientClosed):
         await producer.send("out", b"b", partition=0)
     return found
 
 
-async def test_the_heir_commits_what_was_left_and_may_add_offsets(
-    cluster: ToyCluster, heir: ClusterClient
+async def test_the_second_process_adds_offsets_and_commits(
+    cluster: ToyCluster, second: ClusterClient
 ) -> None:
     """All sent records count, and for each partition the last position."""
-    taken = TakenOver(heir, config(), await left(cluster))
+    resumed = ResumedTransaction(second, config(), await prepared(cluster))
     before = only_log(cluster)
-    await taken.send_offsets({INPUT: Committed(2)}, ConsumerGroupMetadata("g"))
-    await taken.commit()
+    await resumed.send_offsets({INPUT: Committed(2)}, ConsumerGroupMetadata("g"))
+    await resumed.commit()
 
     assert before == []
     assert only_log(cluster) == [b"a"]
@@ -63,40 +63,40 @@ async def test_the_heir_commits_what_was_left_and_may_add_offsets(
     assert control(cluster).count(ApiKey.END_TXN) == 1
 
 
-async def test_the_heir_may_abort_as_well(cluster: ToyCluster, heir: ClusterClient) -> None:
+async def test_the_second_process_aborts(cluster: ToyCluster, second: ClusterClient) -> None:
     """An open transaction must not keep readers waiting."""
-    await TakenOver(heir, config(), await left(cluster)).abort()
+    await ResumedTransaction(second, config(), await prepared(cluster)).abort()
 
     assert only_log(cluster) == []
     assert cluster.transactions.committed_offsets == {}
 
 
-async def test_the_next_producer_of_that_name_takes_it_from_the_heir(
-    cluster: ToyCluster, heir: ClusterClient
+async def test_a_new_producer_with_the_same_transactional_id_fences_the_second_process(
+    cluster: ToyCluster, second: ClusterClient
 ) -> None:
     """Otherwise a second attempt could not be sure that the first is over (hazard T-08)."""
-    found = await left(cluster)
+    found = await prepared(cluster)
     async with producer_of(cluster) as producer:
         await producer.init_transactions()
 
         with pytest.raises(ProducerFenced):
-            await TakenOver(heir, config(), found).commit()
+            await ResumedTransaction(second, config(), found).commit()
     assert only_log(cluster) == []
 
 
-async def test_a_lost_answer_does_not_make_a_second_commit(
-    cluster: ToyCluster, heir: ClusterClient
+async def test_a_commit_is_retried_after_a_lost_answer(
+    cluster: ToyCluster, second: ClusterClient
 ) -> None:
-    """The heir asks again, and finds it done."""
-    found = await left(cluster)
+    """The second process sends EndTxn again, and the coordinator answers that it is done."""
+    found = await prepared(cluster)
     cluster.judge = once(ApiKey.END_TXN, Fate.DROP_AFTER)
-    await TakenOver(heir, config(), found).commit()
+    await ResumedTransaction(second, config(), found).commit()
 
     assert only_log(cluster) == [b"a"]
 
 
-async def test_what_cannot_be_committed_is_not_left(cluster: ToyCluster) -> None:
-    """The heir would commit a transaction that lacks a record."""
+async def test_a_transaction_with_a_failed_record_cannot_be_prepared(cluster: ToyCluster) -> None:
+    """The second process would commit a transaction that lacks a record."""
     async with producer_of(cluster) as producer:
         await producer.init_transactions()
         await producer.begin_transaction()
@@ -104,6 +104,6 @@ async def test_what_cannot_be_committed_is_not_left(cluster: ToyCluster) -> None
         await producer.send("out", b"a", partition=0)
 
         with pytest.raises(TransactionError):
-            await leave_open(producer)
+            await prepare_transaction(producer)
         await producer.abort_transaction()
     assert only_log(cluster) == []

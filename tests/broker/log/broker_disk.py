@@ -8,8 +8,8 @@ from ottla.broker.log.directories.directories import DirectoriesConfig, LogDirec
 from ottla.broker.log.directories.opening import open_directories
 from ottla.broker.log.storage.settings import LogSettings
 from ottla.protocol.ids import TopicPartition
-from tests.broker.log.bench import Notebook, batch_at, seams_of
 from tests.broker.log.crash_disk import CrashDisk, ManualClock
+from tests.broker.log.log_under_test import Notebook, batch_at, seams_of
 
 if TYPE_CHECKING:
     from ottla.broker.log.partition_log import PartitionLog
@@ -18,7 +18,7 @@ TOPIC_ID = bytes(range(16))
 SETTINGS = LogSettings(segment_bytes=600, index_interval_bytes=100)
 
 
-class House:
+class BrokerDisk:
     """A broker's directories on one disk, opened and closed as starts and stops do."""
 
     def __init__(self, count: int = 1, disk: CrashDisk | None = None) -> None:

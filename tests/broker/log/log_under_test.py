@@ -1,4 +1,4 @@
-"""A bench for logs: seams, batches and an observer that writes down what it is told."""
+"""One log under test: its seams, batches, and an observer that records the calls."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def batch_at(
     return parse_batch(bytearray(encode_batch(entries, options)))
 
 
-class Bench:
+class LogUnderTest:
     """One log at a time in one directory, on a disk that survives it."""
 
     def __init__(self, disk: CrashDisk | None = None, settings: LogSettings | None = None) -> None:

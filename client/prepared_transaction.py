@@ -1,9 +1,9 @@
 """Transfers an open transaction from one process to another, which ends it.
 
-The first process calls ``leave_open`` and passes on the result; the second creates a ``TakenOver``
-from it, which can only add offsets and end the transaction. Until it ends the transaction counts
-against ``transaction_timeout_ms`` of the producer that began it, and a new producer with the same
-transactional id aborts it.
+The first process calls ``prepare_transaction`` and passes on the result; the second creates a
+``ResumedTransaction`` from it, which can only add offsets and end the transaction. Until it ends,
+the transaction counts against ``transaction_timeout_ms`` of the producer that began it, and a new
+producer with the same transactional id aborts it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ottla.protocol.ids import TopicPartition
 
 
-class TransactionHandover(NamedTuple):
+class PreparedTransaction(NamedTuple):
     """What another process needs to end it; ``version`` is that of transactions (KIP-890)."""
 
     transactional_id: str
@@ -37,7 +37,7 @@ class TransactionHandover(NamedTuple):
     version: int
 
 
-async def leave_open(producer: Producer[Any, Any]) -> TransactionHandover:
+async def prepare_transaction(producer: Producer[Any, Any]) -> PreparedTransaction:
     """Deliver what was sent, then close the producer without ending its transaction.
 
     Offsets or records must have been sent, so that the coordinator knows it. Raises as
@@ -50,23 +50,25 @@ async def leave_open(producer: Producer[Any, Any]) -> TransactionHandover:
     machine = transactions.machine
     assert machine.parts.is_known, "nothing was sent"
     assert not machine.parts.is_waiting
-    left = TransactionHandover(transactions.transactional_id, *machine.identity, machine.version)
+    prepared = PreparedTransaction(
+        transactions.transactional_id, *machine.identity, machine.version
+    )
     # Closing aborts an open transaction, and this one no longer belongs to the producer.
     machine.state = ProducerTransactionState.FATAL
     await producer.close(deliver=False)
-    return left
+    return prepared
 
 
-class TakenOver:
+class ResumedTransaction:
     """Ends one such transaction. Owned by its creator; the cluster may be shared."""
 
     def __init__(
-        self, cluster: ClusterClient, config: ProducerConfig, left: TransactionHandover
+        self, cluster: ClusterClient, config: ProducerConfig, prepared: PreparedTransaction
     ) -> None:
-        config = replace(config, transactional_id=left.transactional_id)
+        config = replace(config, transactional_id=prepared.transactional_id)
         self._transactions = ProducerTransactions(cluster, config, self)
-        identity = ProducerIdentity(left.producer_id, left.producer_epoch)
-        self._transactions.machine.resume(identity, left.version)
+        identity = ProducerIdentity(prepared.producer_id, prepared.producer_epoch)
+        self._transactions.machine.resume(identity, prepared.version)
         self._work: asyncio.Task[None] | None = None
 
     async def send_offsets(

@@ -11,9 +11,9 @@ from ottla.broker.directories.replica_copy import ReplicaCopy
 from ottla.broker.replica.history import ReplicaHistory
 from ottla.protocol.ids import TopicPartition
 from ottla.protocol.records.builder import BatchOptions
-from tests.broker.log.bench import batch_at, read_all
+from tests.broker.log.broker_disk import SETTINGS, TOPIC_ID, BrokerDisk
 from tests.broker.log.crash_disk import CrashDisk
-from tests.broker.log.house import SETTINGS, TOPIC_ID, House
+from tests.broker.log.log_under_test import batch_at, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,17 +51,17 @@ class BusyDisk(CrashDisk):
         return super().change(operation, path)
 
 
-class _House(House):
+class _House(BrokerDisk):
     def open_as(self, partition: TopicPartition) -> tuple[LogSettings, ReplicaHistory]:  # type: ignore[override]  # the real observer
         return SETTINGS, ReplicaHistory()
 
 
-class MovingHouse:
+class MovedLog:
     """Two data directories with one log, which begins in the first."""
 
     def __init__(self, disk: BusyDisk | None = None) -> None:
         self.disk = disk or BusyDisk()
-        self.house = _House(2, self.disk)
+        self.broker = _House(2, self.disk)
         # The highest recovery point there ever was: everything below it was said to be durable.
         self.promised = 0
         self.epoch = 0
@@ -91,7 +91,7 @@ class MovingHouse:
         return found.path
 
     async def start(self) -> None:
-        self._opened = await self.house.start()
+        self._opened = await self.broker.start()
 
     async def fill(self) -> None:
         """Several segments, some of it durable, some not."""
@@ -106,7 +106,7 @@ class MovingHouse:
         log = self.log
         batch = batch_at(log.log_end_offset, count, options=BatchOptions(leader_epoch=self.epoch))
         was_acting, self.disk.is_acting = self.disk.is_acting, True
-        log.append([batch], self.house.clock.now_ms())
+        log.append([batch], self.broker.clock.now_ms())
         self.disk.is_acting = was_acting
         log.observer.observe(batch)
         self.note()
@@ -140,19 +140,19 @@ class MovingHouse:
         self.note()
         return await self.logs.futures.exchange(future, copying)
 
-    def restarted(self, fate: str, seed: int = 0) -> MovingHouse:
+    def restarted(self, fate: str, seed: int = 0) -> MovedLog:
         """The broker's next life: after a kill, or a loss of power."""
         if fate == "kill":
             self.disk.killed()
         else:
             self.disk.power_cut(seed, ordered=fate == "ordered")
-        return MovingHouse(BusyDisk(self.disk.files))
+        return MovedLog(BusyDisk(self.disk.files))
 
     def names(self) -> list[str]:
         """What lies in both data directories and is a partition's or was one's."""
         return [
             f"{path}/{name}"
-            for path in self.house.paths
-            for name in self.house.entries(path)
+            for path in self.broker.paths
+            for name in self.broker.entries(path)
             if name.startswith(PARTITION.topic)
         ]
