@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.controlling.announcements import Announcements
 from ottla.broker.controlling.chores import RECONCILE, ControllerChores
-from ottla.broker.controlling.commands import ControllerCommand, fail
+from ottla.broker.controlling.controller_queue import ControllerCommand, ControllerQueue, fail
 from ottla.broker.controlling.lost_replicas import LostReplicas, RefusedRoles
 from ottla.broker.controlling.metadata_rescan import MetadataRescan, Wanted
 from ottla.broker.controlling.role_answers import deleted_topics, role_answers
@@ -123,14 +123,11 @@ class Controllership:
         self._rereading = MetadataRescan(self._reader, lambda: self.machine.image)
         self._current: Controller | None = None
         self._state_log = StateLog(MetadataImage(cluster_id))
-        self._queue: asyncio.Queue[str | Event | ControllerCommand] = asyncio.Queue()
-        self._marks: set[str] = set()
-        # In the order of the calls: on resignation all are answered in that order.
-        self._commands: dict[asyncio.Future[Any], None] = {}
-        queue, clock = self._queue.put_nowait, parts.clock
+        self._queue = ControllerQueue()
+        queue, clock = self._queue.put, parts.clock
         self._lost = LostReplicas(clock, lambda node_id: queue(ReplicasAwaited(node_id)))
         self._refused = RefusedRoles(clock, lambda node, items: queue(RolesRefused(node, items)))
-        self._chores = ControllerChores(clock, parts.settings, self._mark, queue)
+        self._chores = ControllerChores(clock, parts.settings, self._queue.mark, queue)
         reports = Reports(
             self._on_answer,
             lambda node_id, generation: queue(BrokerSuspected(node_id, generation)),
@@ -156,10 +153,10 @@ class Controllership:
                 paths.LOG_DIR_EVENTS,
                 paths.FULL_DISKS,
             ):
-                self._mark(path)
+                self._queue.mark(path)
             self._chores.begin()
             while True:
-                await self._take(await self._queue.get())
+                await self._take(await self._queue.next())
         finally:
             self._resign()
 
@@ -167,13 +164,7 @@ class Controllership:
         """Queue an event; the result is its ``Reply``. Raises KafkaError.
 
         Cancelling the future does not undo it (P-04)."""
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if self._is_over:
-            reply.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
-        else:
-            self._commands[reply] = None
-            self._queue.put_nowait(ControllerCommand(prepare, reply))
-        return reply
+        return self._queue.ask(prepare)
 
     def told(self) -> list[asyncio.Future[None]]:
         """Return futures that are done when every responding broker knows all decisions."""
@@ -196,13 +187,12 @@ class Controllership:
         for entity in delta.configs:
             is_new = known is None or known.get(entity) != delta.after.configs.get(entity)
             if is_new and entity.entity_type in CONFIGURED_TYPES:
-                self._mark(paths.config(*entity))
+                self._queue.mark(paths.config(*entity))
 
     # ---- events ----
 
     async def _take(self, item: str | Event | ControllerCommand) -> None:
         if isinstance(item, str):
-            self._marks.discard(item)
             await self._read_again(item)
         elif isinstance(item, ControllerCommand):
             await self._obey(item)
@@ -211,13 +201,7 @@ class Controllership:
 
     def _on_watch(self, event: WatchEvent) -> None:
         if not self._is_over and not self._chores.defers(event.path):
-            self._mark(event.path)
-
-    def _mark(self, path: str) -> None:
-        """Queue a path to be read again, once, even if it is marked several times."""
-        if path not in self._marks:
-            self._marks.add(path)
-            self._queue.put_nowait(path)
+            self._queue.mark(event.path)
 
     async def _read_again(self, path: str) -> None:
         if path == paths.CONTROLLER:
@@ -240,7 +224,6 @@ class Controllership:
     # ---- deciding and carrying out ----
 
     async def _obey(self, command: ControllerCommand) -> None:
-        self._commands.pop(command.reply, None)
         try:
             results = await self._perform(command.prepare)
         except (StoreError, Fenced, asyncio.CancelledError):
@@ -361,7 +344,7 @@ class Controllership:
             )
             if self._current is not None:
                 machine.context.inherit(self._current.context)
-                self._mark(paths.REASSIGN_PARTITIONS)
+                self._queue.mark(paths.REASSIGN_PARTITIONS)
             self._current = machine
             self._state_log = StateLog(machine.image)
             if await self._carry_out(machine.start(self._parts.clock.now_ms()), []) is None:
@@ -374,27 +357,25 @@ class Controllership:
         self, node_id: int, request: AnyControlRequest, response: ControlResponse
     ) -> None:
         if error_code(response.error_code) is ErrorCode.STALE_CONTROLLER_EPOCH:
-            self._mark(paths.CONTROLLER)
+            self._queue.mark(paths.CONTROLLER)
         if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
             answers = role_answers(node_id, request, response)
             back = self._lost.take_back(node_id, answers.served)
             if back:
-                self._queue.put_nowait(ReplicasBack(node_id, back))
+                self._queue.put(ReplicasBack(node_id, back))
             if answers.failed:
-                self._queue.put_nowait(ReplicasFailed(node_id, answers.failed))
+                self._queue.put(ReplicasFailed(node_id, answers.failed))
                 self._lost.failed(node_id)
             if answers.refused:
                 self._refused.refused(node_id, answers.refused)
         if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
             gone = deleted_topics(request, response)
             if gone:
-                self._queue.put_nowait(ReplicasDeleted(node_id, gone))
+                self._queue.put(ReplicasDeleted(node_id, gone))
 
     def _resign(self) -> None:
         self._is_over = True
         self._senders.stop()
         for part in (self._lost, self._refused, self._chores):
             part.stop()
-        for reply in self._commands:
-            fail(reply, KafkaError(ErrorCode.NOT_CONTROLLER, "the controller has resigned"))
-        self._commands.clear()
+        self._queue.close()

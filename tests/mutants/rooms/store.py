@@ -84,9 +84,9 @@ MUTANTS = (
     ),
     Mutant(
         "watch-heard-once",
-        "broker/controlling/controllership.py",
-        "            self._marks.discard(item)\n            await self._read_again(item)\n",
-        "            await self._read_again(item)\n",
+        "broker/controlling/controller_queue.py",
+        "            self._marks.discard(item)\n",
+        "            pass\n",
         "The controller, the settings and the registration use watches as hints only.",
         (
             "tests/broker/controlling/test_controllership.py",
