@@ -18,9 +18,9 @@ from ottla.broker.api.timing import TimedReply
 from ottla.broker.engine.context import (
     ClientPeer,
     Paused,
-    ReplyPart,
     ReplySlot,
     RequestContext,
+    spliced,
 )
 from ottla.broker.engine.deferred import DeferredAnswer
 from ottla.broker.engine.histogram import Histogram
@@ -239,7 +239,7 @@ class Dispatcher:
             self._on_bug(route, error, reply)
             return
         if regions:
-            reply.send(_splice(out, regions), mute_ms)
+            reply.send(spliced(out, regions), mute_ms)
         else:
             reply.send((out,), mute_ms)
 
@@ -294,17 +294,3 @@ class Dispatcher:
         write_response_header(out, api.key, 0, correlation_id)
         encoder(api.response, 0)(response, out, [])
         reply.send((out,))
-
-
-def _splice(out: bytearray, regions: list[tuple[int, FileRegion]]) -> list[ReplyPart]:
-    parts: list[ReplyPart] = []
-    view = memoryview(out)
-    start = 0
-    for position, region in regions:
-        if position > start:
-            parts.append(view[start:position])
-        parts.append(region)
-        start = position
-    if start < len(out):
-        parts.append(view[start:])
-    return parts

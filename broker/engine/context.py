@@ -6,6 +6,7 @@ types are all that either knows of the other.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -13,6 +14,9 @@ from ottla.protocol.data_classes import dataclass
 from ottla.protocol.ports import Buffer, FileRegion
 
 ReplyPart = Buffer | FileRegion
+
+# An append releases parked requests, these are answered, and the answers sent.
+EVENT_ROUNDS = 3
 
 
 class RequestCaller(Protocol):
@@ -104,3 +108,58 @@ class RequestContext:
     @property
     def client_host(self) -> str:
         return self.peer.client_host
+
+
+class EventTurn:
+    """What is left to do after the event of a socket, done when it ends.
+
+    Between events it is done soon. Parts that a request has reached only mark what they owe: parked
+    requests to ask, connections to send to. A callback of the event loop for each of them costs a
+    call into the kernel, and the answer leaves that much later. One per broker."""
+
+    __slots__ = ("_due", "_loop", "is_event")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._due: list[Callable[[], object]] = []
+        # Whether an event is being handled.
+        self.is_event = False
+
+    def defer(self, callback: Callable[[], object]) -> None:
+        """Call it after the event in progress, outside of the caller, or soon if there is none."""
+        if self.is_event:
+            self._due.append(callback)
+        else:
+            self._loop.call_soon(callback)
+
+    def end(self) -> None:
+        """The event is over. Other sockets get their turn before what its rest leaves to do."""
+        for _ in range(EVENT_ROUNDS):
+            if not self._due:
+                break
+            due, self._due = self._due, []
+            for callback in due:
+                try:
+                    callback()
+                except Exception as error:
+                    context = {"message": "the rest of an event failed", "exception": error}
+                    self._loop.call_exception_handler(context)
+        self.is_event = False
+        due, self._due = self._due, []
+        for callback in due:
+            self._loop.call_soon(callback)
+
+
+def spliced(out: bytearray, regions: list[tuple[int, FileRegion]]) -> list[ReplyPart]:
+    """The parts of an encoded answer with file regions at those positions."""
+    parts: list[ReplyPart] = []
+    view = memoryview(out)
+    start = 0
+    for position, region in regions:
+        if position > start:
+            parts.append(view[start:position])
+        parts.append(region)
+        start = position
+    if start < len(out):
+        parts.append(view[start:])
+    return parts

@@ -9,6 +9,7 @@ from ottla.protocol.data_classes import dataclass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ottla.broker.engine.context import EventTurn
     from ottla.broker.network.buffers import BufferPool, ByteBudget
     from ottla.broker.network.settings import ListenerSpec, NetworkSettings
     from ottla.protocol.ports import Clock
@@ -44,3 +45,4 @@ class ConnectionParts:
     clock: Clock
     pool: BufferPool
     budget: ByteBudget
+    turn: EventTurn

@@ -6,7 +6,6 @@ request channel's work. Processors are roles, not threads: all of them share the
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from functools import partial
@@ -60,7 +59,7 @@ class Processor:
         self._on_closed = on_closed
         self._handshakes = handshakes
         self.strangers = handshakes.strangers
-        self._loop = asyncio.get_running_loop()
+        self._turn = connection_parts.turn
         # With the principal of those whose handshake is over.
         self._new_connections: deque[_NewConnection] = deque()
         self._answered: list[AcceptedConnection] = []
@@ -158,7 +157,7 @@ class Processor:
     # Events.
 
     def _on_event(self, connection: AcceptedConnection, step: Callable[[], None]) -> None:
-        self._is_running = True
+        self._is_running = self._turn.is_event = True
         try:
             step()
         except Exception as error:
@@ -168,6 +167,7 @@ class Processor:
                 self._process_answers()
         finally:
             self._is_running = False
+            self._turn.end()
 
     def _step(self, connection: RequestOwner, step: Callable[[], None]) -> None:
         try:
@@ -186,7 +186,7 @@ class Processor:
     def _wake(self) -> None:
         if not self._is_woken:
             self._is_woken = True
-            self._loop.call_soon(self._run)
+            self._turn.defer(self._run)
 
     def _run(self) -> None:
         self._is_woken = False

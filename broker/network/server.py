@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from ottla.broker.engine.context import EventTurn
 from ottla.broker.network.acceptor import Acceptor
 from ottla.broker.network.buffers import BufferPool, ByteBudget
 from ottla.broker.network.channel import Handler, RequestChannel
@@ -45,6 +46,7 @@ class NetworkServer:
         dispatch: Dispatch,
         settings: NetworkSettings | None = None,
         offload: Offload | None = None,
+        turn: EventTurn | None = None,
     ) -> None:
         settings = settings or NetworkSettings()
         assert settings.processors > 0
@@ -54,7 +56,9 @@ class NetworkServer:
         self._dispatch = dispatch
         self._settings = settings
         self._budget = ByteBudget(settings.queued_request_bytes_max)
-        connection_parts = ConnectionParts(settings, clock, BufferPool(), self._budget)
+        connection_parts = ConnectionParts(
+            settings, clock, BufferPool(), self._budget, turn or EventTurn()
+        )
         self.handshakes = Handshakes(clock, tasks, offload or Inline())
         self._processors = [
             Processor(f"processor-{number}", connection_parts, self._on_closed, self.handshakes)

@@ -76,6 +76,7 @@ def build_request_parts(parts: BrokerParts, lifecycle: Lifecycle, gate: Gate) ->
         gate.guard(dispatch),
         network_settings(config),
         ports.offload,
+        shared.turn,
     )
     services.traces = cache(lambda: _make_traces(services, network))
     network.handshakes.on_login = parts.audit.authenticated

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
+from ottla.broker.engine.context import EventTurn
 from ottla.broker.engine.purgatory import Purgatory
 from ottla.broker.engine.tasks import Tasks
 from ottla.broker.engine.timing_wheel import TimingWheel
@@ -32,6 +32,7 @@ class SharedParts(NamedTuple):
     tasks: Tasks
     chores: Tasks
     metadata: MetadataCache
+    turn: EventTurn
     waiting: Purgatory
     wheel: TimingWheel
     barriers: ReadBarriers
@@ -47,7 +48,8 @@ def build_shared_parts(
     """Build the record. ``on_crash`` hears of each task that dies of an unexpected error."""
     clock = ports.clock
     wheel = TimingWheel(clock)
-    waiting = Purgatory(wheel, asyncio.get_running_loop().call_soon)
+    turn = EventTurn()
+    waiting = Purgatory(wheel, turn.defer)
     return SharedParts(
         node_id=node_id,
         ports=ports,
@@ -56,6 +58,7 @@ def build_shared_parts(
         tasks=Tasks(on_crash),
         chores=Tasks(on_crash),
         metadata=MetadataCache(clock),
+        turn=turn,
         waiting=waiting,
         wheel=wheel,
         barriers=ReadBarriers(waiting, clock),
