@@ -154,11 +154,12 @@ class Connection:
         self,
         api: RequestApi[Request, Response],
         version: int,
-        request: Request,
+        request: Request | bytes,
         timeout_ms: float,
         read: Callable[[int, memoryview], object] | None = None,
     ) -> asyncio.Future[Response]:
-        """As ``send``, but not as a request of the current call; ``read`` decodes the answer."""
+        """As ``send``, but not as a request of the current call; ``read`` decodes the answer, and
+        the request may be encoded already."""
         future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         if read is None:
             read = partial(decode, api.response)

@@ -69,9 +69,16 @@ has_tags = lru_cache(maxsize=512)(response_has_tags)
 def encode_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: object
 ) -> list[Buffer]:
-    """Encode a whole frame, its length included, as pieces to be sent one after the other."""
+    """Encode a whole frame, its length included, as pieces to be sent one after the other.
+
+    A request of type ``bytes`` is encoded already."""
     frame = bytearray(_opening(api_key, api_version, client_id))
     frame[CORRELATION_ID_BYTES] = correlation_id.to_bytes(4)
+    if request.__class__ is bytes:
+        assert isinstance(request, bytes)
+        frame += request
+        frame[:LENGTH_BYTES] = (len(frame) - LENGTH_BYTES).to_bytes(LENGTH_BYTES)
+        return [frame]
     regions: list[tuple[int, FileRegion]] = []
     encoder(type(request), api_version)(request, frame, regions)
     if not regions:

@@ -27,7 +27,7 @@ from ottla.broker.following.log import (
     start_over,
 )
 from ottla.broker.following.steps import LogAction, step_for
-from ottla.broker.following.wire import FetchSettings, FollowerIdentity, parts_of, told_by
+from ottla.broker.following.wire import FetchSettings, FollowerIdentity, parts_of
 from ottla.broker.replica.roles import Role
 from ottla.protocol.errors import CorruptLogError, KafkaError
 from ottla.protocol.ids import ZERO_UUID
@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from ottla.broker.following.link import PeerConnections
     from ottla.broker.following.log import TruncatedRecords
     from ottla.broker.following.steps import FetchPosition, FollowerStep, LeaderAnswer
+    from ottla.broker.following.wire import LeaderResponse
     from ottla.broker.partitions.partition import PartitionRuntime
     from ottla.broker.partitions.throttles import ReplicationThrottles
     from ottla.protocol.ids import TopicPartition, Uuid
-    from ottla.protocol.messages.fetch import FetchResponse, PartitionData
     from ottla.protocol.ports import Clock
+    from ottla.protocol.schema import Records
 
     Work = Callable[[], Coroutine[None, None, TruncatedRecords]]
 
@@ -196,17 +197,19 @@ class ReplicaFetcher:
 
     # ---- answers ----
 
-    async def _take(self, response: FetchResponse | None) -> None:
+    async def _take(self, response: LeaderResponse | None) -> None:
         if response is None:
             return
-        for partition, part in parts_of(response, self._names):
+        for partition, told, records in parts_of(response, self._names):
             asked = self.link.asked_for(partition)
-            if asked is not None and self._take_part(*asked, part):
+            if asked is not None and self._take_part(*asked, told, records):
                 # Yield to the event loop, so that ten partitions of a megabyte each do not block
                 # it.
                 await asyncio.sleep(0)
 
-    def _take_part(self, one: Followed, ask: FetchPosition, part: PartitionData) -> bool:
+    def _take_part(
+        self, one: Followed, ask: FetchPosition, told: LeaderAnswer, records: Records | None
+    ) -> bool:
         """Apply one partition's part of the answer; return whether that was much work."""
         if not self.following.holds(one):
             return False
@@ -214,10 +217,9 @@ class ReplicaFetcher:
         if one.is_busy or not may_change(runtime, ask.leader_epoch):
             return False
         assert runtime.replica is one.replica
-        told = told_by(part)
         step = step_for(ask, told, one.replica)
         if step.action is LogAction.APPEND:
-            return self._append(one, step, told, part)
+            return self._append(one, step, told, records)
         if step.action is LogAction.WAIT:
             self._tell_refusal(one, ask, step)
         self.following.taken(one, step, self._clock.now_ms())
@@ -242,11 +244,10 @@ class ReplicaFetcher:
             )
 
     def _append(
-        self, one: Followed, step: FollowerStep, told: LeaderAnswer, part: PartitionData
+        self, one: Followed, step: FollowerStep, told: LeaderAnswer, records: Records | None
     ) -> bool:
         runtime = self._runtimes[one.partition]
         log = runtime.log
-        records = part.records
         now_ms = self._clock.now_ms()
         try:
             runs = (

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.broker.following.session import FollowerFetchSession
-from ottla.broker.following.wire import FETCH, build_request, version_for
+from ottla.broker.following.wire import (
+    FETCH,
+    PlainAnswer,
+    build_request,
+    decoded_answer,
+    encoded_request,
+    version_for,
+)
 from ottla.protocol.errors import ErrorCode, error_code
 
 if TYPE_CHECKING:
@@ -15,7 +22,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.following.fetcher_state import FetchChanges, Pauses
     from ottla.broker.following.session import Asked, Delta
-    from ottla.broker.following.wire import FetchSettings, FollowerIdentity
+    from ottla.broker.following.wire import FetchSettings, FollowerIdentity, LeaderResponse
     from ottla.protocol.ids import TopicPartition
     from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
     from ottla.protocol.ports import Clock, Timer
@@ -48,6 +55,16 @@ class FetchConnection(Protocol):
         timeout_ms: float | None = None,
         version: int | None = None,
     ) -> asyncio.Future[FetchResponse]: ...
+
+    def ask(
+        self,
+        api: RequestApi[Any, Any],
+        version: int,
+        request: object,
+        timeout_ms: float,
+        read: Callable[[int, memoryview], object],
+        /,
+    ) -> asyncio.Future[LeaderResponse]: ...
 
     def close(self, reason: str = "") -> None: ...
 
@@ -129,7 +146,7 @@ class FetcherLink:
         self._session.lost()
         return False
 
-    async def ask(self, wait_ms: float | None) -> FetchResponse | None:
+    async def ask(self, wait_ms: float | None) -> LeaderResponse | None:
         """Send the request of ``begin`` or ``go_on`` and return the answer; None if the session
         must be started again.
 
@@ -148,24 +165,48 @@ class FetcherLink:
             # All requests of a session name topics in the same way.
             version = min(version, self._version)
         self._version = version
-        request = build_request(delta, self._terms.sender(), self._terms.manner, version)
-        if delta.says_nothing and self._idle_count:
-            request.max_wait_ms = self._terms.manner.wait_ms(self._idle_count)
-        if wait_ms is not None:
-            request.max_wait_ms = min(request.max_wait_ms, max(1, int(wait_ms)))
+        future = self._send(connection, delta, version, self._wait_ms(delta, wait_ms))
         self.request_count += 1
         self._is_asking = True
         try:
-            response = await connection.send(
-                FETCH, request, version=version, timeout_ms=self._terms.timeout_ms
-            )
+            response = await future
         finally:
             self._is_asking = False
         return await self._answered(response)
 
-    async def _answered(self, response: FetchResponse) -> FetchResponse | None:
+    def _wait_ms(self, delta: Delta, wait_ms: float | None) -> int:
+        """How long the leader may hold the request."""
+        manner = self._terms.manner
+        longest_ms = manner.wait_max_ms
+        if delta.says_nothing and self._idle_count:
+            longest_ms = manner.wait_ms(self._idle_count)
+        assert longest_ms >= manner.wait_max_ms, "an idle follower asks less often, never more"
+        return longest_ms if wait_ms is None else min(longest_ms, max(1, int(wait_ms)))
+
+    def _send(
+        self, connection: FetchConnection, delta: Delta, version: int, wait_ms: int
+    ) -> asyncio.Future[FetchResponse] | asyncio.Future[LeaderResponse]:
+        terms = self._terms
+        sender, manner, timeout_ms = terms.sender(), terms.manner, terms.timeout_ms
+        body = encoded_request(delta, sender, manner, wait_ms, version)
+        if body is not None:
+            return connection.ask(FETCH, version, body, timeout_ms, decoded_answer)
+        request = build_request(delta, sender, manner, version)
+        request.max_wait_ms = wait_ms
+        return connection.send(FETCH, request, version=version, timeout_ms=timeout_ms)
+
+    async def _answered(self, response: LeaderResponse) -> LeaderResponse | None:
         assert not self._is_asking, "one request of a session at a time"
-        error = error_code(response.error_code)
+        if isinstance(response, PlainAnswer):
+            error = ErrorCode.NONE
+            is_empty = not response.parts
+            is_idle = not any(part[4] for part in response.parts)
+        else:
+            error = error_code(response.error_code)
+            is_empty = not response.responses
+            is_idle = not any(
+                part.records for topic in response.responses for part in topic.partitions
+            )
         self._session.answered(error, response.session_id)
         if error is not ErrorCode.NONE:
             # If the leader has dropped the session, start a new one at once.
@@ -177,10 +218,8 @@ class FetcherLink:
         if self._failure_count > QUIET_FAILURES:
             logger.info("%s: it answers again", self._name)
         self._failure_count = 0
-        self._is_idle = not any(
-            part.records for topic in response.responses for part in topic.partitions
-        )
-        self._idle_count = 0 if response.responses else self._idle_count + 1
+        self._is_idle = is_idle
+        self._idle_count = self._idle_count + 1 if is_empty else 0
         return response
 
     async def failed(self, error: Exception, begun_ms: float) -> None:

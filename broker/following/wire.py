@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.following.steps import LeaderAnswer
 from ottla.broker.replica.epochs import EpochEnd
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.compile import decode
 from ottla.protocol.errors import ErrorCode, error_code
 from ottla.protocol.ids import ZERO_UUID, TopicPartition
 from ottla.protocol.messages.fetch import (
@@ -19,6 +20,12 @@ from ottla.protocol.messages.fetch import (
     ReplicaState,
 )
 from ottla.protocol.named_tuples import NamedTuple
+from ottla.protocol.records.follower_fetch import (
+    VERSIONS,
+    PartitionAnswer,
+    read_answer,
+    write_request,
+)
 from ottla.wire.api import declare
 
 if TYPE_CHECKING:
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.broker.following.session import Delta
     from ottla.broker.following.steps import FetchPosition
     from ottla.protocol.ids import Uuid
+    from ottla.protocol.schema import Records
 
 # In older versions a leader cannot tell where two logs diverge (KIP-595).
 FIRST_WITH_DIVERGENCE = 12
@@ -131,15 +139,70 @@ def _forgotten(forgotten: Iterable[tuple[TopicPartition, Uuid]]) -> Iterator[For
         yield ForgottenTopic(name, topic_id, indexes)
 
 
+class PlainAnswer(NamedTuple):
+    """An answer without errors, as it usually is."""
+
+    session_id: int
+    parts: list[PartitionAnswer]
+
+
+LeaderResponse = FetchResponse | PlainAnswer
+
+
+def encoded_request(
+    delta: Delta, sender: FollowerIdentity, manner: FetchSettings, wait_ms: int, version: int
+) -> bytes | None:
+    """Return the request that ``build_request`` describes, if it is one of the usual ones. HOT."""
+    if version not in VERSIONS or not delta.continues or delta.forgotten:
+        return None
+    assert delta.session_id, "a request that continues a session names it"
+    limits = wait_ms, manner.min_bytes, manner.response_max_bytes
+    most = manner.max_bytes
+    asked = [
+        (
+            one.topic_id,
+            one.partition[1],
+            ask.leader_epoch,
+            ask.fetch_offset,
+            ask.last_fetched_epoch,
+            ask.log_start_offset,
+            most,
+        )
+        for one, ask in delta.asked
+    ]
+    return write_request(limits, (delta.session_id, delta.session_epoch), sender, asked)
+
+
+def decoded_answer(version: int, frame: memoryview) -> LeaderResponse:
+    """Decode the answer to an ``encoded_request``. Raises RemoteProtocolError. HOT."""
+    answer = read_answer(frame)
+    if answer is None:
+        return decode(FetchResponse, version, frame)
+    return PlainAnswer(*answer)
+
+
 def parts_of(
-    response: FetchResponse, names: Mapping[Uuid, str]
-) -> Iterator[tuple[TopicPartition, PartitionData]]:
-    """Return each partition's part of the answer; topics that were not requested are skipped."""
+    response: LeaderResponse, names: Mapping[Uuid, str]
+) -> Iterator[tuple[TopicPartition, LeaderAnswer, Records | None]]:
+    """Return each partition with its part of the answer and the records; topics that were not
+    requested are skipped."""
+    if isinstance(response, PlainAnswer):
+        for topic_id, index, high_watermark, log_start_offset, records in response.parts:
+            name = names.get(topic_id)
+            if name is not None:
+                told = LeaderAnswer(
+                    ErrorCode.NONE,
+                    high_watermark,
+                    log_start_offset,
+                    has_records=len(records) > 0,
+                )
+                yield TopicPartition(name, index), told, records
+        return
     for topic in response.responses:
         name = topic.topic or names.get(topic.topic_id)
         if name is not None:
             for part in topic.partitions:
-                yield TopicPartition(name, part.partition_index), part
+                yield TopicPartition(name, part.partition_index), told_by(part), part.records
 
 
 def told_by(part: PartitionData) -> LeaderAnswer:

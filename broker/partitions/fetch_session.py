@@ -59,12 +59,12 @@ class SessionPart:
     def answered(self, reads: list[PartitionRead]) -> tuple[int, list[PartitionRead]]:
         """The session id of the response, and the partitions with changes."""
         if self.session is not None:
-            return self.session.session_id, self._news(self.session, reads)
+            return self.session.session_id, news_of(self.session, reads)
         begun = self._begin()
         if begun is None:
             return NO_SESSION, reads
         # The first response of a session is complete.
-        self._news(begun, reads)
+        news_of(begun, reads)
         return begun.session_id, reads
 
     def _begin(self) -> Session | None:
@@ -79,24 +79,26 @@ class SessionPart:
             session.merge(((self.key(one), one) for one in wanted), ())
         return session
 
-    def _news(self, session: Session, reads: list[PartitionRead]) -> list[PartitionRead]:
-        """Return the session's partitions with changes, and record them as sent."""
-        return [
-            read
-            for read in reads
-            if session.tell(
-                self.key(read.wanted),
-                SentOffsets(read.high_watermark, read.log_start_offset),
-                has_content=read.has_content or _has_missed_log_start(read),
-                # Of an answer that tells where the logs part a follower takes nothing else (R-08).
-                has_failed=read.error_code != ErrorCode.NONE or read.diverging is not None,
-            )
-        ]
-
     def key(self, wanted: PartitionFetch) -> PartitionKey:
         """The partition as the client names it."""
         named = wanted.topic_id if self.ask.uses_topic_ids else wanted.topic
         return named, wanted.partition
+
+
+def news_of(session: Session, reads: list[PartitionRead]) -> list[PartitionRead]:
+    """Return the session's partitions with changes, and record them as sent."""
+    by_id = session.ask.uses_topic_ids
+    return [
+        read
+        for read in reads
+        if session.tell(
+            (read.wanted.topic_id if by_id else read.wanted.topic, read.wanted.partition),
+            SentOffsets(read.high_watermark, read.log_start_offset),
+            has_content=read.has_content or _has_missed_log_start(read),
+            # Of an answer that tells where the logs part a follower takes nothing else (R-08).
+            has_failed=read.error_code != ErrorCode.NONE or read.diverging is not None,
+        )
+    ]
 
 
 def _has_missed_log_start(read: PartitionRead) -> bool:

@@ -125,6 +125,16 @@ class FetchSession(Generic[Key, Wanted]):
         assert restless.keys() <= self._wanted.keys(), "it would be answered, and is not asked for"
         return [self._wanted[key] for key in restless]
 
+    def get(self, key: Key) -> Wanted | None:
+        """What is requested of a partition; None if the session does not contain it."""
+        return self._wanted.get(key)
+
+    def go_on(self, now_ms: float) -> None:
+        """A request continues the session."""
+        self.epoch = next_epoch(self.epoch)
+        assert self.epoch > FIRST_EPOCH, "a request with epoch 0 begins a session"
+        self.last_used_ms = now_ms
+
     def close(self) -> None:
         """The session has ended."""
         if self.memory is not None:
@@ -200,10 +210,12 @@ class FetchSessions(Generic[Key, Wanted]):
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, None
         if session.epoch != ask.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, None
-        session.epoch = next_epoch(session.epoch)
-        assert session.epoch > FIRST_EPOCH, "a request with epoch 0 begins a session"
-        session.last_used_ms = now_ms
+        session.go_on(now_ms)
         return ErrorCode.NONE, session
+
+    def find(self, session_id: int) -> FetchSession[Key, Wanted] | None:
+        """The session of that id, for a caller that checks owner and epoch itself."""
+        return self._sessions.get(session_id)
 
     def begin(
         self, session_id: int, ask: SessionAsk, size: int, now_ms: float

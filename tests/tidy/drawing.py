@@ -148,7 +148,7 @@ broker.coordinating: broker.administration broker.engine broker.membership broke
 broker.handlers: broker.security broker.administration broker.authorization broker.coordinating
     broker.directories broker.engine broker.housekeeping broker.metadata broker.partitions
     broker.quotas broker.telemetry broker.tracing
-    coordinator.configs coordinator.metadata coordinator.store protocol.messages
+    coordinator.configs coordinator.metadata coordinator.store protocol.messages protocol.records
 broker.api: broker.engine broker.handlers broker.handlers.cluster broker.handlers.data
     broker.handlers.groups broker.handlers.old broker.handlers.security
     broker.handlers.transactions

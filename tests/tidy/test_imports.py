@@ -237,6 +237,7 @@ LOADERS = {
     "ottla.broker.cli.optional_parts",
     "ottla.broker.coordinating.groups",
     "ottla.broker.coordinating.transactions",
+    "ottla.broker.handlers.data.fetch_straight",
     "ottla.broker.log.recovery.old_segments",
     "ottla.broker.log.recovery.recovery",
     "ottla.broker.log.storage.scan",

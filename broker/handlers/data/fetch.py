@@ -16,20 +16,24 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.handlers.fetch_answers import (
+    ENDPOINTS_VERSION,
+    MOVED,
+    count_sent,
+    full_response,
+    may_read,
+    withhold,
+)
 from ottla.broker.handlers.shared import is_from_broker
 from ottla.broker.partitions.fetch_session import SessionAsk, enter_session, take_in
 from ottla.broker.partitions.partition_read import FetchPlan, PartitionRead
 from ottla.broker.partitions.preferred_replica import nearest_to
-from ottla.protocol.acls import AclResourceType, Operation
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.ids import ZERO_UUID
 from ottla.protocol.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
 )
@@ -42,15 +46,10 @@ if TYPE_CHECKING:
 _CONSUMER = -1
 _READ_COMMITTED = 1
 _ISOLATION_LEVELS = (0, _READ_COMMITTED)
-_READ = Operation.READ
-_TOPIC = AclResourceType.TOPIC
 _ZSTD_VERSION = 10
-_STORAGE_ERROR_VERSION = 6
 _RACK_VERSION = 11
 _TOPIC_ID_VERSION = 13
 _REPLICA_STATE_VERSION = 15
-_ENDPOINTS_VERSION = 16
-_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle(services: Services, context: RequestContext, request: FetchRequest) -> Any:
@@ -108,13 +107,13 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     def respond(reads: list[PartitionRead]) -> FetchResponse:
         if services.authorizer.version != rules:
             # The access rules have changed while the request waited.
-            _withhold(services, context, reads, replica_id)
+            withhold(services, context, reads, replica_id)
         session_id, news = part.answered(reads)
-        _count(services, news, is_follower=is_follower)
+        count_sent(services, news, is_follower=is_follower)
         if not is_follower:
             _hide_offsets_of_failed(news)
-        response = _response(services, context, news)
-        if context.api_version >= _ENDPOINTS_VERSION and not is_follower:
+        response = full_response(services, context, news)
+        if context.api_version >= ENDPOINTS_VERSION and not is_follower:
             # Followers hear of leaders from the controller.
             _add_endpoints(services, context, response)
         response.session_id = session_id
@@ -157,28 +156,9 @@ def _topic(
         name = services.metadata.topic_name(topic_id) or ""
         if not name:
             return name, topic_id, ErrorCode.UNKNOWN_TOPIC_ID
-    if not _is_allowed(services, context, replica_id, name):
+    if not may_read(services, context, replica_id, name):
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return name, topic_id, error
-
-
-def _is_allowed(services: Services, context: RequestContext, replica_id: int, topic: str) -> bool:
-    """Followers are brokers, on the listener of brokers; what they say moves the watermark."""
-    if replica_id < 0:
-        return services.authorizer.is_allowed(context, _READ, _TOPIC, topic)
-    return is_from_broker(services, context, replica_id)
-
-
-def _withhold(
-    services: Services, context: RequestContext, reads: list[PartitionRead], replica_id: int
-) -> None:
-    """Take back what the caller may not read any more."""
-    for read in reads:
-        if not _is_allowed(services, context, replica_id, read.wanted.topic):
-            read.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            read.records = read.aborted = read.diverging = None
-            read.high_watermark = read.last_stable_offset = read.log_start_offset = -1
-            read.preferred_replica = -1
 
 
 def _hide_offsets_of_failed(reads: list[PartitionRead]) -> None:
@@ -189,27 +169,13 @@ def _hide_offsets_of_failed(reads: list[PartitionRead]) -> None:
             read.high_watermark = read.last_stable_offset = read.log_start_offset = -1
 
 
-def _response(
-    services: Services, context: RequestContext, reads: list[PartitionRead]
-) -> FetchResponse:
-    response = FetchResponse()
-    last: tuple[str, Uuid] | None = None
-    for read in reads:
-        topic = (read.wanted.topic, read.wanted.topic_id)
-        if topic != last:
-            last = topic
-            response.responses.append(FetchableTopicResponse(topic=topic[0], topic_id=topic[1]))
-        response.responses[-1].partitions.append(_partition(services, context, read))
-    return response
-
-
 def _add_endpoints(services: Services, context: RequestContext, response: FetchResponse) -> None:
     """Where the leaders are that were named instead (KIP-951)."""
     leaders = {
         part.current_leader.leader_id
         for topic in response.responses
         for part in topic.partitions
-        if part.error_code in _MOVED
+        if part.error_code in MOVED
     }
     if leaders:
         response.node_endpoints = [
@@ -217,46 +183,3 @@ def _add_endpoints(services: Services, context: RequestContext, response: FetchR
             for node in services.metadata.endpoints(context.listener)
             if node.node_id in leaders
         ]
-
-
-def _count(services: Services, reads: list[PartitionRead], *, is_follower: bool) -> None:
-    """What leaves with this answer; what was read before in vain has not left."""
-    for read in reads:
-        if read.size_bytes:
-            traffic = services.partitions.traffic[read.wanted.topic]
-            if is_follower:
-                traffic.replicated_bytes += read.size_bytes
-            else:
-                traffic.fetched_bytes += read.size_bytes
-
-
-def _partition(services: Services, context: RequestContext, read: PartitionRead) -> PartitionData:
-    answer = PartitionData(
-        partition_index=read.wanted.partition,
-        error_code=read.error_code,
-        high_watermark=read.high_watermark,
-        last_stable_offset=read.last_stable_offset,
-        log_start_offset=read.log_start_offset,
-        # Null records break librdkafka, so nothing is zero bytes (KAFKA-18646).
-        records=b"" if read.records is None else read.records,
-        aborted_transactions=None,
-        preferred_read_replica=read.preferred_replica,
-    )
-    if read.aborted is not None:
-        answer.aborted_transactions = [
-            AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-            for one in read.aborted
-        ]
-    if read.diverging is not None:
-        answer.diverging_epoch = EpochEndOffset(
-            epoch=read.diverging.leader_epoch, end_offset=read.diverging.end_offset
-        )
-    if read.error_code in _MOVED and context.api_version >= _ENDPOINTS_VERSION:
-        leader, epoch = services.metadata.leader_of(read.wanted.topic, read.wanted.partition)
-        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-    if (
-        read.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        and context.api_version < _STORAGE_ERROR_VERSION
-    ):
-        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return answer

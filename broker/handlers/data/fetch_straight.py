@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.partitions.reading import read_at_once
 from ottla.protocol.acls import AclResourceType, Operation
+from ottla.protocol.records.follower_fetch import VERSIONS, is_request
 from ottla.protocol.records.straight_fetch import (
     FETCH_VERSIONS,
     answer_end,
@@ -40,12 +41,15 @@ def straight(
 ) -> Straight | None:
     """What serves the requests of that version that the lean codec reads; None if it reads none.
 
-    ``load_many``: loads what makes the same for requests that name many partitions."""
+    ``load_many``: loads what makes the same for requests that name many partitions. The fetches of
+    followers have a way of their own (handlers/follower_fetch.py)."""
     if version not in FETCH_VERSIONS:
         return None
     read, answer, end = fetch_reader(version), fetch_answer(version), answer_end(version)
     by_id = version >= _TOPIC_ID_VERSION
     made: list[Straight | None] = []
+    may_be_followers = version in VERSIONS
+    followers: list[Straight] = []
 
     def many(
         services: Services, peer: ClientPeer, frame: memoryview, body: int, correlation_id: int
@@ -62,6 +66,10 @@ def straight(
     ) -> StraightAnswer:
         asked = read(frame, body)
         if asked is None:
+            if may_be_followers and is_request(frame):
+                if not followers:
+                    followers.append(_load_follower_fetch()(version))
+                return followers[0](services, peer, frame, body, correlation_id)
             return many(services, peer, frame, body, correlation_id)
         wait_ms, min_bytes, max_bytes, level, named, index, epoch, offset, has_rack, again = asked
         if level not in _ISOLATION_LEVELS or (has_rack and services.reads.sends_to_racks):
@@ -88,3 +96,10 @@ def straight(
         return (out, region, end) if end else (out, region)
 
     return fetch
+
+
+def _load_follower_fetch() -> Callable[[int], Straight]:
+    """A broker that leads for no followers never loads it."""
+    from ottla.broker.handlers.follower_fetch import follower_fetch
+
+    return follower_fetch

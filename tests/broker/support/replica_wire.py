@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.replica.progress import FollowerFetch
@@ -20,6 +21,8 @@ from ottla.protocol.messages.fetch import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.broker.support.replica_site import Replicas, Site
 
 TOPIC = "t"
@@ -90,28 +93,44 @@ class Wire:
 
     def send(
         self,
-        _api: Any,
+        api: Any,
         request: FetchRequest,
         *,
         timeout_ms: float | None = None,
         version: int | None = None,
     ) -> asyncio.Future[FetchResponse]:
         assert version is not None
+        read = partial(decode, FetchResponse)
+        return self.ask(api, version, encode(request, version), timeout_ms, read)
+
+    def ask(
+        self,
+        _api: Any,
+        version: int,
+        request: Any,
+        _timeout_ms: float | None,
+        read: Callable[[int, memoryview], Any],
+    ) -> asyncio.Future[Any]:
+        """The request is encoded already."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[FetchResponse] = loop.create_future()
         if self.closed:
             future.set_exception(ConnectionResetError())
             return future
-        arrived = decode(FetchRequest, version, encode(request, version))
+        arrived = decode(FetchRequest, version, request)
         self.site.requests.append((self.source, self.target, copy.copy(arrived)))
         self._waiting.append(future)
-        task = loop.create_task(self._serve(arrived, version, future))
+        task = loop.create_task(self._serve(arrived, version, future, read))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return future
 
     async def _serve(
-        self, request: FetchRequest, version: int, future: asyncio.Future[FetchResponse]
+        self,
+        request: FetchRequest,
+        version: int,
+        future: asyncio.Future[Any],
+        read: Callable[[int, memoryview], Any],
     ) -> None:
         site = self.site
         deadline_ms = site.clock.now_ms() + request.max_wait_ms
@@ -135,7 +154,7 @@ class Wire:
         if site.on_answer is not None:
             answer = await site.on_answer(self.source, self.target, answer)
         if not future.done() and not self.closed:
-            future.set_result(decode(FetchResponse, version, memoryview(encode(answer, version))))
+            future.set_result(read(version, memoryview(encode(answer, version))))
 
     def close(self, reason: str = "") -> None:
         self.closed = True
