@@ -20,13 +20,13 @@ from ottla.broker.cli.secure_files import (
 )
 from ottla.broker.log.storage.names import METADATA_STORE, SECURE_FILES
 from ottla.broker.security.certificates import CryptographyMissing
-from ottla.broker.security.listener_tls import readers
 from ottla.broker.server.first_users import FirstUser
 from ottla.broker.system.file_limits import forbid_core_dumps
 from ottla.coordinator.configs.broker_configs import ConfigError, parse_properties
 from ottla.coordinator.configs.broker_configs_table import BROKER_CONFIGS
 from ottla.protocol.sasl.scram_record import SCRAM_MECHANISMS
 from ottla.protocol.secret import Secret
+from ottla.wire.tls.client_tls import readers
 
 if TYPE_CHECKING:
     import argparse

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.cli.serving import real_ports
 from ottla.broker.engine.tasks import Tasks
-from ottla.broker.security.listener_tls import readers
 from ottla.broker.server.broker import CannotStart
 from ottla.broker.server.stores import open_store
 from ottla.client.cli.output import json_document, write
@@ -24,6 +23,7 @@ from ottla.coordinator.store.store import NoNode, StoreError
 from ottla.coordinator.store.zookeeper import parse_connect
 from ottla.coordinator.store.zookeeper_rights import CONSUMERS, RightsWalk, WantedRights
 from ottla.coordinator.store.zookeeper_session import ZooKeeperSession
+from ottla.wire.tls.client_tls import readers
 
 if TYPE_CHECKING:
     import argparse

@@ -7,15 +7,13 @@ unusable ones are reported once, and the previous ones stay in use.
 from __future__ import annotations
 
 import logging
-import os
 import ssl
-import stat
 from typing import TYPE_CHECKING
 
 from ottla.broker.security.principals import ANONYMOUS, BadRules, PrincipalRules
 from ottla.broker.security.x509 import BadCertificate, CertificateFacts, facts_of
 from ottla.wire.security import PLAINTEXT, ConnectionSecurity
-from ottla.wire.tls.client_tls import read_file
+from ottla.wire.tls.client_tls import read_file, readers
 from ottla.wire.tls.contexts import TlsMaterial, client_context, server_context
 from ottla.wire.tls.failures import TlsError
 from ottla.wire.tls.session import TlsSession
@@ -37,9 +35,6 @@ DAY_MS = 24 * 3_600_000
 WARN_DAYS = (30, 7, 1)
 RULES = "ssl.principal.mapping.rules"
 KEYS_MAY_BE_READ = "ottla.allow.readable.keys"
-_BESIDES_OWNER = stat.S_IRWXG | stat.S_IRWXO
-# What a group may not do with a file that root has given to it, and others in any case.
-_NOT_GIVEN = stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO
 
 
 def listener_texts(sources: ConfigSources, listener: str) -> dict[str, str | None]:
@@ -50,28 +45,6 @@ def listener_texts(sources: ConfigSources, listener: str) -> dict[str, str | Non
         own = sources.text(prefix + name)
         found[name] = sources.text(name) if own is None else own
     return found
-
-
-def readers(path: str) -> str:
-    """Which users of this machine may use the file besides its owner, in words; "" for none, and
-    for a file that cannot be looked at."""
-    if os.name != "posix":
-        return ""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ""
-    return readers_of(found, frozenset({os.getegid(), *os.getgroups()}))
-
-
-def readers_of(found: os.stat_result, own_groups: frozenset[int]) -> str:
-    """The same for what is known of the file, and the groups of this process. A file of root that
-    one of them may only read has no others: services and containers get secrets this way."""
-    mode = stat.S_IMODE(found.st_mode)
-    is_given = found.st_uid == 0 and not mode & _NOT_GIVEN and found.st_gid in own_groups
-    if is_given or not mode & _BESIDES_OWNER:
-        return ""
-    return f"{'all users' if mode & stat.S_IRWXO else 'its group'} (mode {mode:04o})"
 
 
 def check_key_file(path: str | None, *, may_be_read: bool) -> None:

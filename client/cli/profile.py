@@ -12,15 +12,19 @@ from ottla.client.cli.connection import SERVERS
 from ottla.client.cli.output import json_document, table, write
 from ottla.client.cli.run import FAILED, USAGE_ERROR
 from ottla.client.settings.config import ConsumerConfig, ProducerConfig, parse_addresses
-from ottla.client.settings.profiles import ProfileError, Profiles, directory, read_properties
+from ottla.client.settings.profiles import (
+    ProfileError,
+    Profiles,
+    directory,
+    is_secret,
+    read_properties,
+)
 
 if TYPE_CHECKING:
     import argparse
 
 PASSWORD = "sasl.password"
 HIDDEN = "[hidden]"
-# Of names like sasl.password, ssl.key.password, ssl.keystore.key, sasl.jaas.config.
-SECRETS = ("password", "secret", ".key", "key.pem", "jaas.config", "token")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -61,11 +65,6 @@ def perform(arguments: argparse.Namespace, profiles: Profiles) -> str:
     assert arguments.verb == "delete"
     profiles.delete(name)
     return ""
-
-
-def is_secret(name: str) -> bool:
-    """Whether the value of that setting must not be shown."""
-    return any(part in name for part in SECRETS) and not name.endswith(".location")
 
 
 def _read(profiles: Profiles, name: str) -> list[tuple[str, str]]:

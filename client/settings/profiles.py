@@ -22,6 +22,8 @@ SUFFIX = ".properties"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CURRENT = "current"
 _OWNER_ONLY = 0o700
+# Of names like sasl.password, ssl.key.password, ssl.keystore.key, sasl.jaas.config.
+SECRETS = ("password", "secret", ".key", "key.pem", "jaas.config", "token")
 
 
 class ProfileError(Exception):
@@ -106,11 +108,23 @@ class Profiles:
         return path
 
 
+def is_secret(name: str) -> bool:
+    """Whether the value of that setting must not be shown."""
+    return any(part in name for part in SECRETS) and not name.endswith(".location")
+
+
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings in a properties file. Raises ProfileError."""
+    """The settings in a properties file; warns if other users can read secrets in it.
+
+    Raises ProfileError."""
     try:
-        return parse_properties(path.read_text("utf-8"))
+        settings = parse_properties(path.read_text("utf-8"))
     except OSError as error:
         raise ProfileError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:
         raise ProfileError(f"{path}: {error}") from error
+    if secrets := sorted(filter(is_secret, settings)):
+        from ottla.wire.tls.client_tls import warn_of_readers
+
+        warn_of_readers(str(path), ", ".join(secrets))
+    return settings

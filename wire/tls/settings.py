@@ -69,6 +69,11 @@ class StoreTexts(NamedTuple):
         """The files that it consists of."""
         return tuple(filter(None, (self.path, self.certificate_path, self.key_path)))
 
+    @property
+    def key_paths(self) -> tuple[str, ...]:
+        """The files that contain the private key."""
+        return tuple(filter(None, (self.path, self.key_path)))
+
 
 class TlsSettings(NamedTuple):
     """``own``: this side's key and certificates; ``trusted``: the authorities of the other side,

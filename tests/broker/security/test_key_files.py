@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.broker.security.listener_tls import readers_of
 from ottla.broker.server.stores import CannotStart, open_store
 from ottla.coordinator.configs.broker_configs import parse_broker_config
+from ottla.wire.tls.client_tls import readers_of
 from tests.broker.security.test_tls_clients import admin, listener, secured
 from tests.support import certificates
 from tests.support.in_process import running_broker

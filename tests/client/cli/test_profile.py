@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.client.cli.connection import given
-from ottla.client.cli.profile import is_secret
+from ottla.client.settings.profiles import is_secret
 
 if TYPE_CHECKING:
     from pathlib import Path
