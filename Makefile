@@ -83,7 +83,7 @@ define install
 endef
 
 # What is installed is the tree itself, except for what is compiled from it.
-INSTALLED := pyproject.toml setup.py $(wildcard protocol/records/*.pyx protocol/records/*.pxd)
+INSTALLED := pyproject.toml setup.py $(wildcard protocol/records/*.pyx protocol/records/*.pxd broker/network/*.pyx broker/network/*.pxd)
 
 .venv/run: $(INSTALLED) | .venv/bin/python
 	$(install)

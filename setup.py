@@ -16,6 +16,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
 RECORDS = Path("protocol") / "records"
+NETWORK = Path("broker") / "network"
 COMPILED = (
     "compiled_checksum",
     "compiled_encoding",
@@ -24,15 +25,17 @@ COMPILED = (
     "compiled_survey",
     "compiled_straight",
 )
+# It waits with epoll.
+REACTOR = ("compiled_reactor", "compiled_serving") if sys.platform == "linux" else ()
 
 
-def extension(name: str) -> Extension:
+def extension(folder: Path, name: str) -> Extension:
     """One compiled module."""
-    source = RECORDS / f"{name}.pyx"
-    shared = sorted(RECORDS.glob("*.pxd"))
+    source = folder / f"{name}.pyx"
+    shared = sorted(folder.glob("*.pxd"))
     text = b"".join(path.read_bytes() for path in (source, *shared))
     return Extension(
-        f"ottla.protocol.records.{name}",
+        ".".join(("ottla", *folder.parts, name)),
         [source.as_posix()],
         # A tree whose source has moved on since can tell that its build is stale.
         define_macros=[("OTTLA_SOURCE_CRC", f"{zlib.crc32(text)}u")],
@@ -53,7 +56,7 @@ class OptionalBuild(build_ext):
         self.cython_c_in_temp = True
         # What modules share is inlined in each; as parts of a package the files would only be found
         # where the tree has its links, which a source distribution has not.
-        self.cython_include_dirs = [RECORDS.as_posix()]
+        self.cython_include_dirs = [RECORDS.as_posix(), NETWORK.as_posix()]
 
     def build_extension(self, ext: Extension) -> None:
         try:
@@ -66,8 +69,12 @@ class OptionalBuild(build_ext):
 CAN_COMPILE = sys.implementation.name == "cpython" and sys.byteorder == "little"
 # The wheel for machines that have no wheel of their own.
 IS_PURE = "OTTLA_PURE_WHEEL" in os.environ
+EXTENSIONS = [
+    *(extension(RECORDS, name) for name in COMPILED),
+    *(extension(NETWORK, name) for name in REACTOR),
+]
 
 setup(
     cmdclass={"build_ext": OptionalBuild},
-    ext_modules=[extension(name) for name in COMPILED] if CAN_COMPILE and not IS_PURE else [],
+    ext_modules=EXTENSIONS if CAN_COMPILE and not IS_PURE else [],
 )

@@ -14,7 +14,7 @@ import random
 import select
 import socket
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.protocol.ports import Address, SocketOptions
 
@@ -50,6 +50,19 @@ SENDFILE = getattr(os, "sendfile", None)
 NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
 
 
+class Poller(Protocol):
+    """Reports readable descriptors in place of the event loop, in whose thread it calls back."""
+
+    def add(self, descriptor: int, callback: Callable[[], object]) -> None:
+        """Call back whenever the descriptor can be read. Raises OSError."""
+
+    def remove(self, descriptor: int) -> None:
+        """Call back no more. To be called before the descriptor is closed."""
+
+    def close(self) -> None:
+        """End once all descriptors are removed. May be called again."""
+
+
 class RealRandom:
     """The operating system's randomness, which is not predictable from earlier values."""
 
@@ -76,19 +89,22 @@ class RealSocket:
     """A connected non-blocking socket. Owned by one connection, which closes it."""
 
     __slots__ = (
-        "_descriptor",
         "_loop",
         "_reading",
         "_socket",
         "_writing",
+        "descriptor",
         "local",
         "peer",
+        "poller",
         "recv_into",
     )
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, poller: Poller | None = None) -> None:
         self._socket = connected
-        self._descriptor = connected.fileno()
+        # -1 once it is closed.
+        self.descriptor = connected.fileno()
+        self.poller = poller
         self._loop = asyncio.get_running_loop()
         self._reading = False
         self._writing = False
@@ -107,7 +123,7 @@ class RealSocket:
         if SENDFILE is None:
             raise NotImplementedError("this platform has no sendfile")
         try:
-            sent: int = SENDFILE(self._descriptor, file.fileno(), position, count)
+            sent: int = SENDFILE(self.descriptor, file.fileno(), position, count)
         except OSError as error:
             if error.errno in NO_SENDFILE:
                 raise NotImplementedError(str(error)) from error
@@ -115,12 +131,12 @@ class RealSocket:
         return sent
 
     def has_hung_up(self) -> bool:
-        if self._descriptor == -1:
+        if self.descriptor == -1:
             return True
         if not HUNG_UP:
             return self._has_ended()
         poll = select.poll()
-        poll.register(self._descriptor, HUNG_UP)
+        poll.register(self.descriptor, HUNG_UP)
         return bool(poll.poll(0))
 
     def _has_ended(self) -> bool:
@@ -137,14 +153,21 @@ class RealSocket:
 
         Not part of the seam: see ``receive_buffer.py``. Does nothing on systems other than
         Linux."""
-        if IS_LINUX and self._descriptor != -1:
+        if IS_LINUX and self.descriptor != -1:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, max(count, 1))
 
     def on_readable(self, callback: Callable[[], object] | None) -> None:
+        poller = self.poller
         if callback is not None:
-            self._loop.add_reader(self._socket.fileno(), callback)
+            if poller is not None:
+                poller.add(self.descriptor, callback)
+            else:
+                self._loop.add_reader(self.descriptor, callback)
         elif self._reading:
-            self._loop.remove_reader(self._socket.fileno())
+            if poller is not None:
+                poller.remove(self.descriptor)
+            else:
+                self._loop.remove_reader(self.descriptor)
         self._reading = callback is not None
 
     def on_writable(self, callback: Callable[[], object] | None) -> None:
@@ -159,17 +182,18 @@ class RealSocket:
         # is closed.
         self.on_readable(None)
         self.on_writable(None)
-        self._descriptor = -1
+        self.descriptor = -1
         self._socket.close()
 
 
 class RealListener:
     """A listening socket. Owned by one acceptor, which closes it."""
 
-    __slots__ = ("_descriptors_max", "_listening", "_loop", "_reading", "address")
+    __slots__ = ("_descriptors_max", "_listening", "_loop", "_poller", "_reading", "address")
 
-    def __init__(self, listening: socket.socket) -> None:
+    def __init__(self, listening: socket.socket, poller: Poller | None = None) -> None:
         self._listening = listening
+        self._poller = poller
         self._descriptors_max = descriptors_for_peers()
         self._loop = asyncio.get_running_loop()
         self._reading = False
@@ -182,7 +206,7 @@ class RealListener:
             # that cannot open files: its logs would go offline.
             connected.close()
             raise OSError(errno.EMFILE, "the last descriptors are kept for files")
-        return prepare(connected)
+        return prepare(connected, poller=self._poller)
 
     def on_readable(self, callback: Callable[[], object] | None) -> None:
         if callback is not None:
@@ -194,6 +218,8 @@ class RealListener:
     def close(self) -> None:
         self.on_readable(None)
         self._listening.close()
+        if self._poller is not None:
+            self._poller.close()
 
 
 def descriptors_for_peers() -> int:
@@ -207,9 +233,15 @@ def descriptors_for_peers() -> int:
 
 
 class RealNet:
-    """TCP over IPv4 and IPv6. An empty listen host means every interface."""
+    """TCP over IPv4 and IPv6. An empty listen host means every interface.
 
-    __slots__ = ()
+    ``make_poller`` makes for each listener what its accepted sockets are read with, or gives None:
+    then, and without it, the event loop reports what can be read."""
+
+    __slots__ = ("_make_poller",)
+
+    def __init__(self, make_poller: Callable[[], Poller | None] | None = None) -> None:
+        self._make_poller = make_poller
 
     def listen(self, address: Address, options: SocketOptions) -> RealListener:
         family, bind_to = listen_address(address)
@@ -224,7 +256,7 @@ class RealNet:
             set_buffers(listening, options)
             listening.bind(bind_to)
             listening.listen(options.backlog)
-            return RealListener(listening)
+            return RealListener(listening, self._make_poller() if self._make_poller else None)
         except BaseException:
             listening.close()
             raise
@@ -280,7 +312,9 @@ async def connect_one(
         raise
 
 
-def prepare(connected: socket.socket, silence_ms_max: int = -1) -> RealSocket:
+def prepare(
+    connected: socket.socket, silence_ms_max: int = -1, poller: Poller | None = None
+) -> RealSocket:
     """Set the options of a connected socket; closes the socket if that fails (N-15)."""
     idle_seconds, interval_seconds = KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS
     probes, user_timeout_ms = KEEPALIVE_PROBES, USER_TIMEOUT_MS
@@ -301,7 +335,7 @@ def prepare(connected: socket.socket, silence_ms_max: int = -1) -> RealSocket:
             option = getattr(socket, name, None)
             if option is not None:
                 connected.setsockopt(socket.IPPROTO_TCP, option, value)
-        return RealSocket(connected)
+        return RealSocket(connected, poller)
     except BaseException:
         connected.close()
         raise

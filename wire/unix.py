@@ -31,7 +31,8 @@ class UnixSocket(RealSocket):
 
     def __init__(self, connected: socket.socket, address: Address) -> None:
         self._socket = connected
-        self._descriptor = connected.fileno()
+        self.descriptor = connected.fileno()
+        self.poller = None
         self._loop = asyncio.get_running_loop()
         self._reading = self._writing = False
         self.local = self.peer = address
@@ -45,6 +46,7 @@ class UnixListener(RealListener):
 
     def __init__(self, listening: socket.socket, address: Address) -> None:
         self._listening = listening
+        self._poller = None
         self._descriptors_max = descriptors_for_peers()
         self._loop = asyncio.get_running_loop()
         self._reading = False

@@ -25,6 +25,7 @@ from ottla.broker.cli.parsers import (
 )
 from ottla.broker.cli.wording import reworded
 from ottla.broker.cli.written import written_settings
+from ottla.broker.network.reactor import make_poller
 from ottla.broker.server.first_users import FirstUser, parse_first_user
 from ottla.broker.system.memory_disk import MemoryDisk
 from ottla.broker.system.real_disk import RealDisk, RealOffload, RealProcess
@@ -144,7 +145,7 @@ def real_ports(*, memory: bool) -> Ports:
     return Ports(
         clock=RealClock(),
         random=RealRandom(),
-        net=RealNet(),
+        net=RealNet(make_poller),
         disk=MemoryDisk() if memory else RealDisk(offload, RealOffload(name="flush")),
         offload=offload,
         process=RealProcess(),

@@ -55,8 +55,8 @@ class ConnectionHost(Protocol):
     def schedule(self, connection: AcceptedConnection) -> None:
         """Call ``serve`` when the others have had their turn."""
 
-    def readiness(self, connection: AcceptedConnection) -> Callable[[], object]:
-        """What the socket calls when it can be read."""
+    def readiness(self, connection: AcceptedConnection, socket: Socket) -> Callable[[], object]:
+        """What the connection's socket calls when it can be read."""
 
     def room(self, connection: AcceptedConnection) -> Callable[[], object]:
         """What the socket calls when it can be written."""
@@ -209,7 +209,7 @@ class AcceptedConnection:
             return
         if not self._is_reading:
             self._is_reading = True
-            self._socket.on_readable(self._home.readiness(self))
+            self._socket.on_readable(self._home.readiness(self, self._socket))
 
     def _serve_complete_frames(self, view: memoryview) -> int:
         """The length of the incomplete frame that is left, 0 if unknown or none.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.network.connection_parts import ConnectionParts, ListenerParts
     from ottla.broker.network.handshakes import Handshakes
+    from ottla.broker.network.reactor import CompiledPoller
     from ottla.broker.network.request import RequestOwner
     from ottla.protocol.ports import Socket, Timer
     from ottla.wire.tls.tls_socket import TlsSocket
@@ -116,8 +117,11 @@ class Processor:
             self._scheduled.append(connection)
             self._wake()
 
-    def readiness(self, connection: AcceptedConnection) -> Callable[[], object]:
-        return partial(self._on_event, connection, connection.receive)
+    def readiness(self, connection: AcceptedConnection, socket: Socket) -> Callable[[], object]:
+        # Of the compiled reactor (reactor.py); other sockets have none.
+        poller: CompiledPoller | None = getattr(socket, "poller", None)
+        compiled = poller.readiness(connection, self) if poller is not None else None
+        return compiled or partial(self._on_event, connection, connection.receive)
 
     def room(self, connection: AcceptedConnection) -> Callable[[], object]:
         return partial(self._on_event, connection, connection.on_room)

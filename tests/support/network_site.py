@@ -10,17 +10,20 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.engine.tasks import Tasks
+from ottla.broker.network.reactor import make_poller
 from ottla.broker.network.server import NetworkServer
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
 from ottla.protocol.ports import Address
 from ottla.wire.clock import RealClock
 from ottla.wire.real import RealNet
+from tests.support.loops import IS_COMPILED
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
     from types import TracebackType
 
     from ottla.broker.engine.context import ClientPeer, ReplySlot
+    from ottla.broker.network.reactor import CompiledPoller
     from ottla.protocol.ports import Net
 
 LOOPBACK = Address("127.0.0.1", 0)
@@ -48,10 +51,10 @@ class Toy:
         return outcome
 
     def echo(self, argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
-        reply.send([b"echo " + argument])
+        reply.send((b"echo " + argument,))
 
     def big(self, argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
-        reply.send([bytes(int(argument))])
+        reply.send((bytes(int(argument)),))
 
     def park(self, argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
         self.parked[argument.decode()] = reply
@@ -63,7 +66,7 @@ class Toy:
         reply.close(argument.decode())
 
     def mute(self, argument: bytes, _frame: memoryview, reply: ReplySlot) -> None:
-        reply.send([b"muted"], mute_ms=float(argument))
+        reply.send((b"muted",), mute_ms=float(argument))
 
     def fail(self, _argument: bytes, _frame: memoryview, _reply: ReplySlot) -> None:
         raise ValueError("a fault of ours")
@@ -112,6 +115,19 @@ class Client:
         self.writer.close()
 
 
+def real_net() -> RealNet:
+    """The network, with the compiled reactor where the test asks for it."""
+    if not IS_COMPILED.get():
+        return RealNet()
+
+    def made() -> CompiledPoller:
+        poller = make_poller()
+        assert poller is not None, "the compiled reactor is not here: install again (make)"
+        return poller
+
+    return RealNet(made)
+
+
 class Site:
     """The server, running. Everything it opened is closed at the end."""
 
@@ -125,7 +141,7 @@ class Site:
         self.tasks = Tasks()
         self.clock = RealClock()
         self.server = NetworkServer(
-            net or RealNet(), self.clock, self.tasks, self.toy.dispatch, settings
+            net or real_net(), self.clock, self.tasks, self.toy.dispatch, settings
         )
         self.addresses = self.server.bind(specs or [ListenerSpec("PLAINTEXT", LOOPBACK)])
         self._clients: list[Client] = []

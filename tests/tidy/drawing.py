@@ -115,7 +115,7 @@ broker.policy: broker.quotas
 broker.authorization: broker.engine coordinator.configs coordinator.store
 broker.quotas: broker.engine coordinator.metadata coordinator.store
 broker.log.storage: broker.engine protocol.message_sets protocol.records
-broker.network: broker.engine broker.quotas wire wire.tls
+broker.network: broker.engine broker.quotas protocol.records wire wire.tls
 broker.security: broker.authorization broker.engine coordinator.configs coordinator.metadata
     coordinator.store protocol.messages protocol.sasl wire wire.tls
 broker.replica: protocol.message_sets protocol.records

@@ -12,7 +12,7 @@ import pytest
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
 from ottla.broker.quotas.connections import ConnectionLimits
 from ottla.wire.real import RealNet
-from tests.support.loops import on_both_loops
+from tests.support.loops import on_each_reader
 from tests.support.network_site import LOOPBACK, Site
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class FailingListener:
 
 class FailingNet(RealNet):
     def __init__(self, errors: list[int]) -> None:
+        super().__init__()
         self.errors = errors
         self.listeners: list[FailingListener] = []
 
@@ -61,7 +62,7 @@ class FailingNet(RealNet):
 
 
 @pytest.mark.requirement("NET-03")
-@on_both_loops
+@on_each_reader
 async def test_processors_get_equal_shares_of_the_connections() -> None:
     """Each processor serves what it was given, and was given its share in turn."""
     async with Site(NetworkSettings(processors=3)) as site:
@@ -76,7 +77,7 @@ async def test_processors_get_equal_shares_of_the_connections() -> None:
         assert [processor.new_connection_count for processor in processors] == [0, 0, 0]
 
 
-@on_both_loops
+@on_each_reader
 async def test_blocked_handlers_do_not_delay_accepting() -> None:
     """Health checks and new clients must get through to a broker that is busy."""
     async with Site(NetworkSettings(handlers=1)) as site:
@@ -91,7 +92,7 @@ async def test_blocked_handlers_do_not_delay_accepting() -> None:
         assert site.server.diagnostics().handlers[0].serving
 
 
-@on_both_loops
+@on_each_reader
 async def test_thousand_connections_are_served_and_forgotten() -> None:
     """Descriptors, buffers and counters must return to where they were (N-06, N-15)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -114,7 +115,7 @@ async def test_thousand_connections_are_served_and_forgotten() -> None:
         assert not site.server._acceptor._count_by_host
 
 
-@on_both_loops
+@on_each_reader
 async def test_connections_above_the_limit_of_one_address_are_refused() -> None:
     """max.connections.per.ip: one host must not take all of them."""
     async with Site(NetworkSettings(limits=ConnectionLimits(per_ip_max=2))) as site:
@@ -132,7 +133,7 @@ async def test_connections_above_the_limit_of_one_address_are_refused() -> None:
         assert site.server.diagnostics().acceptor.refused_count == 1
 
 
-@on_both_loops
+@on_each_reader
 async def test_connections_above_the_total_wait_until_one_leaves_but_brokers_do_not() -> None:
     """max.connections postpones clients; a storm of them must not keep brokers apart (N-07)."""
     specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
@@ -153,7 +154,7 @@ async def test_connections_above_the_total_wait_until_one_leaves_but_brokers_do_
         assert await waiting.answer() == b"echo waiting"
 
 
-@on_both_loops
+@on_each_reader
 async def test_an_address_with_an_override_has_its_own_limit() -> None:
     """max.connections.per.ip.overrides: a proxy speaks for many clients."""
     limits = ConnectionLimits(per_ip_max=1, per_ip_overrides={"127.0.0.1": 2})
@@ -164,7 +165,7 @@ async def test_an_address_with_an_override_has_its_own_limit() -> None:
         assert site.server.connection_count == 2
 
 
-@on_both_loops
+@on_each_reader
 async def test_a_full_listener_leaves_the_others_alone() -> None:
     """listener.name.X.max.connections, here of the listener between brokers."""
     specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
@@ -183,7 +184,7 @@ async def test_a_full_listener_leaves_the_others_alone() -> None:
         assert await waiting.answer() == b"echo waiting"
 
 
-@on_both_loops
+@on_each_reader
 async def test_an_address_is_limited_at_the_listener_of_brokers_too() -> None:
     """It is exempt from max.connections.per.ip, but a stranger there must not take all files."""
     specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
@@ -204,7 +205,7 @@ async def test_an_address_is_limited_at_the_listener_of_brokers_too() -> None:
         assert await again.answer() == b"echo in"
 
 
-@on_both_loops
+@on_each_reader
 @pytest.mark.parametrize(("override", "served"), [(1, 2), (3, 3)])
 async def test_an_override_raises_the_limit_at_the_listener_of_brokers(
     override: int, served: int
@@ -221,7 +222,7 @@ async def test_an_override_raises_the_limit_at_the_listener_of_brokers(
         assert await found[served].is_closed()
 
 
-@on_both_loops
+@on_each_reader
 async def test_connections_that_come_too_fast_wait_to_be_accepted() -> None:
     """max.connection.creation.rate (KIP-612): nothing is refused, and brokers are exempt."""
     specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
@@ -241,7 +242,7 @@ async def test_connections_that_come_too_fast_wait_to_be_accepted() -> None:
             assert await client.answer() == b"echo c"
 
 
-@on_both_loops
+@on_each_reader
 async def test_a_listener_has_a_rate_of_its_own() -> None:
     """listener.name.X.max.connection.creation.rate; it holds for brokers, too."""
     specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("BROKERS", LOOPBACK, is_exempt=True)]
@@ -257,7 +258,7 @@ async def test_a_listener_has_a_rate_of_its_own() -> None:
         assert site.server.connection_count <= 4 + 3
 
 
-@on_both_loops
+@on_each_reader
 async def test_an_address_above_its_rate_is_refused_after_a_wait() -> None:
     """KIP-612: closed at once it would come again at once."""
     async with Site() as site:
@@ -273,7 +274,7 @@ async def test_an_address_above_its_rate_is_refused_after_a_wait() -> None:
         assert not site.server._acceptor._refusals
 
 
-@on_both_loops
+@on_each_reader
 async def test_accepting_pauses_when_descriptors_run_out() -> None:
     """The listener stays readable then, and accepting at once again would spin (N-15)."""
     net = FailingNet([errno.EMFILE])
@@ -288,7 +289,7 @@ async def test_accepting_pauses_when_descriptors_run_out() -> None:
         assert not site.server.diagnostics().acceptor.is_paused
 
 
-@on_both_loops
+@on_each_reader
 async def test_peer_that_left_before_it_was_accepted_does_not_stop_the_acceptor() -> None:
     """ECONNABORTED is about one connection, not about the listener."""
     async with Site(net=FailingNet([errno.ECONNABORTED, errno.EPROTO])) as site:
@@ -299,7 +300,7 @@ async def test_peer_that_left_before_it_was_accepted_does_not_stop_the_acceptor(
         assert site.server.diagnostics().acceptor.failed_count == 2
 
 
-@on_both_loops
+@on_each_reader
 async def test_connection_that_cannot_be_set_up_leaks_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.broker.network.settings import NetworkSettings
-from tests.support.loops import on_both_loops
+from tests.support.loops import on_each_reader
 from tests.support.network_site import Site
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ async def waits(client: Client) -> bool:
 
 
 @pytest.mark.requirement("NET-05")
-@on_both_loops
+@on_each_reader
 async def test_full_request_queue_stops_reading_and_drops_nothing() -> None:
     """All handlers busy and the queue full: requests wait where they are, none is refused."""
     settings = NetworkSettings(handlers=2, queued_requests_max=3)
@@ -51,7 +51,7 @@ async def test_full_request_queue_stops_reading_and_drops_nothing() -> None:
         assert (status.request_queue.queued_count, status.request_queue.parked_count) == (0, 0)
 
 
-@on_both_loops
+@on_each_reader
 async def test_queued_request_of_a_lost_connection_is_never_started() -> None:
     """Work for clients that have gone must not take handlers from those that wait."""
     async with Site(NetworkSettings(handlers=1)) as site:
@@ -76,7 +76,7 @@ async def test_queued_request_of_a_lost_connection_is_never_started() -> None:
         assert b"echo:never" not in site.toy.requests
 
 
-@on_both_loops
+@on_each_reader
 async def test_unanswered_requests_of_one_connection_are_limited() -> None:
     """A client may pipeline as it likes; what it has in flight here stays bounded."""
     async with Site(NetworkSettings(unanswered_requests_max=4)) as site:
@@ -95,7 +95,7 @@ async def test_unanswered_requests_of_one_connection_are_limited() -> None:
 
 
 @pytest.mark.requirement("NET-07")
-@on_both_loops
+@on_each_reader
 async def test_peer_that_does_not_read_its_answers_is_not_read_from() -> None:
     """A stalled reader costs one answer's memory, however much it asks for (N-05)."""
     async with Site(NetworkSettings(unsent_bytes_max=MIB)) as site:
@@ -113,7 +113,7 @@ async def test_peer_that_does_not_read_its_answers_is_not_read_from() -> None:
             assert len(await stalled.answer()) == 1_000_000
 
 
-@on_both_loops
+@on_each_reader
 async def test_slow_senders_share_one_budget_and_small_requests_pass_by() -> None:
     """Many unfinished requests must not add up (N-02), nor keep the others out."""
     settings = NetworkSettings(queued_request_bytes_max=4 * MIB)
@@ -134,7 +134,7 @@ async def test_slow_senders_share_one_budget_and_small_requests_pass_by() -> Non
         assert site.server.diagnostics().unfinished_request_bytes == 0
 
 
-@on_both_loops
+@on_each_reader
 async def test_request_that_never_finishes_is_ended_sooner_while_others_wait_for_its_memory() -> (
     None
 ):
@@ -165,7 +165,7 @@ async def test_request_that_never_finishes_is_ended_sooner_while_others_wait_for
         await asyncio.gather(*drips)
 
 
-@on_both_loops
+@on_each_reader
 async def test_idle_connection_is_closed_and_a_waiting_or_muted_one_is_not() -> None:
     """connections.max.idle.ms; time in which we are the ones to act does not count
     (KAFKA-12427)."""
@@ -187,7 +187,7 @@ async def test_idle_connection_is_closed_and_a_waiting_or_muted_one_is_not() -> 
         assert await muted.is_closed()
 
 
-@on_both_loops
+@on_each_reader
 async def test_deep_pipeline_of_one_connection_leaves_turns_to_others() -> None:
     """Six hundred requests in one read must not be one turn (fairness)."""
     async with Site(NetworkSettings(processors=1, unanswered_requests_max=10_000)) as site:

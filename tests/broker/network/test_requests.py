@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.broker.network.settings import NetworkSettings
-from tests.support.loops import on_both_loops
+from tests.support.loops import on_each_reader
 from tests.support.network_site import Site
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.requirement("NET-09")
-@on_both_loops
+@on_each_reader
 async def test_pipelined_requests_are_answered_in_request_order() -> None:
     """A client matches answers to requests by their order (N-08)."""
     async with Site() as site:
@@ -57,7 +57,7 @@ def test_answers_leave_in_order_whatever_the_order_of_completion(
     assert asyncio.run(exchange()) == expected
 
 
-@on_both_loops
+@on_each_reader
 async def test_frames_in_any_pieces_are_put_together() -> None:
     """TCP cuts where it likes, also inside the length."""
     requests = [b"echo:" + bytes([65 + number]) * number * 50 for number in range(20)]
@@ -71,7 +71,7 @@ async def test_frames_in_any_pieces_are_put_together() -> None:
         assert await client.answers(20) == [b"echo " + one[5:] for one in requests]
 
 
-@on_both_loops
+@on_each_reader
 async def test_large_requests_and_answers_cross_whole() -> None:
     """Produce and fetch of several megabytes: growth, partial writes, resumption."""
     async with Site() as site:
@@ -85,7 +85,7 @@ async def test_large_requests_and_answers_cross_whole() -> None:
         assert site.server.diagnostics().unfinished_request_bytes == 0
 
 
-@on_both_loops
+@on_each_reader
 async def test_next_request_waits_while_the_ordered_part_is_suspended() -> None:
     """Two batches of one producer must not overtake each other while one is being checked."""
     async with Site() as site:
@@ -100,7 +100,7 @@ async def test_next_request_waits_while_the_ordered_part_is_suspended() -> None:
         assert await client.answers(3) == [b"suspended a", b"echo 1", b"echo 2"]
 
 
-@on_both_loops
+@on_each_reader
 async def test_suspended_connection_does_not_hold_up_others() -> None:
     """The lane is one connection's, not the processor's."""
     async with Site(NetworkSettings(processors=1)) as site:
@@ -115,7 +115,7 @@ async def test_suspended_connection_does_not_hold_up_others() -> None:
 
 
 @pytest.mark.parametrize("name", ["fail", "fail_late"])
-@on_both_loops
+@on_each_reader
 async def test_exception_out_of_a_handler_closes_that_connection_and_nothing_else(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -133,7 +133,7 @@ async def test_exception_out_of_a_handler_closes_that_connection_and_nothing_els
     assert "a fault of ours" in caplog.text
 
 
-@on_both_loops
+@on_each_reader
 async def test_close_lets_earlier_answers_leave_first() -> None:
     """An unsupported version ends the connection, but not what was asked correctly before."""
     async with Site() as site:
@@ -151,7 +151,7 @@ async def test_close_lets_earlier_answers_leave_first() -> None:
         assert site.toy.requests == [b"park:1", b"close:because"]
 
 
-@on_both_loops
+@on_each_reader
 async def test_answer_after_the_peer_has_gone_is_dropped_and_its_owner_told_once() -> None:
     """Parked requests of lost clients must free what waits for them (N-09)."""
     async with Site() as site:
@@ -171,7 +171,7 @@ async def test_answer_after_the_peer_has_gone_is_dropped_and_its_owner_told_once
         assert site.server.connection_count == 0
 
 
-@on_both_loops
+@on_each_reader
 async def test_frame_of_a_suspended_handler_outlives_its_connection() -> None:
     """Its buffer must not serve another connection while the handler still reads it."""
     async with Site() as site:
@@ -193,7 +193,7 @@ async def test_frame_of_a_suspended_handler_outlives_its_connection() -> None:
         assert site.toy.faults == []
 
 
-@on_both_loops
+@on_each_reader
 async def test_muted_connection_is_answered_and_then_not_read_for_that_long() -> None:
     """KIP-219: the client learns its throttle time at once; what it sends meanwhile waits."""
     async with Site() as site:
@@ -217,7 +217,7 @@ async def test_muted_connection_is_answered_and_then_not_read_for_that_long() ->
         struct.pack(">i", 104_857_601),
     ],
 )
-@on_both_loops
+@on_each_reader
 async def test_foreign_protocols_and_absurd_lengths_close_the_connection(
     first_bytes: bytes,
 ) -> None:
@@ -230,7 +230,7 @@ async def test_foreign_protocols_and_absurd_lengths_close_the_connection(
         assert site.toy.requests == []
 
 
-@on_both_loops
+@on_each_reader
 async def test_malformed_length_lets_earlier_answers_leave() -> None:
     """A parse error ends the connection (N-08), not the answers already owed."""
     async with Site() as site:
@@ -245,7 +245,7 @@ async def test_malformed_length_lets_earlier_answers_leave() -> None:
         assert await client.is_closed()
 
 
-@on_both_loops
+@on_each_reader
 async def test_requests_sent_before_a_half_close_are_served() -> None:
     """A producer with acks=0 sends and hangs up; what arrived must be appended."""
     async with Site() as site:
@@ -257,7 +257,7 @@ async def test_requests_sent_before_a_half_close_are_served() -> None:
         assert len(site.toy.requests) == 200
 
 
-@on_both_loops
+@on_each_reader
 async def test_request_cannot_be_answered_twice() -> None:
     """A second answer would go to the wrong request of the client."""
     async with Site() as site:

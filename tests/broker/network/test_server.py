@@ -9,12 +9,12 @@ import pytest
 from ottla.broker.network.settings import ListenerSpec, NetworkSettings
 from ottla.protocol.ports import Address, SocketOptions
 from ottla.wire.real import RealNet
-from tests.support.loops import on_both_loops
+from tests.support.loops import on_each_reader
 from tests.support.network_site import LOOPBACK, Site
 
 
 @pytest.mark.requirement("NET-01")
-@on_both_loops
+@on_each_reader
 async def test_roles_are_seen_by_name_in_diagnostics() -> None:
     """num.network.threads and num.io.threads must mean something an operator can look at."""
     async with Site(NetworkSettings(processors=3, handlers=8)) as site:
@@ -26,7 +26,7 @@ async def test_roles_are_seen_by_name_in_diagnostics() -> None:
 
 
 @pytest.mark.requirement("NET-04")
-@on_both_loops
+@on_each_reader
 async def test_requests_run_in_handlers_and_answers_leave_through_the_owning_processor() -> None:
     """Each connection's bytes are counted by one processor, its requests by the handlers."""
     async with Site(NetworkSettings(processors=2, handlers=2)) as site:
@@ -49,7 +49,7 @@ async def test_requests_run_in_handlers_and_answers_leave_through_the_owning_pro
         assert sum(one.request_count for one in status.handlers) == 4
 
 
-@on_both_loops
+@on_each_reader
 async def test_listener_with_handlers_of_its_own_never_waits_for_clients() -> None:
     """A LeaderAndIsr behind five hundred produces leaves a zombie leader (N-18, KIP-291)."""
     specs = [ListenerSpec("CLIENTS", LOOPBACK), ListenerSpec("CONTROL", LOOPBACK, own_handlers=1)]
@@ -67,7 +67,7 @@ async def test_listener_with_handlers_of_its_own_never_waits_for_clients() -> No
         assert {peer.listener for peer in site.toy.peers} == {"CLIENTS", "CONTROL"}
 
 
-@on_both_loops
+@on_each_reader
 async def test_no_client_is_served_before_start() -> None:
     """Bound, so that the port is known; silent, because logs are still being recovered."""
     site = Site()
@@ -79,7 +79,7 @@ async def test_no_client_is_served_before_start() -> None:
         assert await client.answer() == b"echo early"
 
 
-@on_both_loops
+@on_each_reader
 async def test_failed_bind_leaves_nothing_bound() -> None:
     """A start that fails halfway must be repeatable in the same process."""
     taken = RealNet().listen(LOOPBACK, SocketOptions())
@@ -97,7 +97,7 @@ async def test_failed_bind_leaves_nothing_bound() -> None:
     taken.close()
 
 
-@on_both_loops
+@on_each_reader
 async def test_stop_lets_started_requests_be_answered() -> None:
     """A clean stop loses no answer that is already on its way (N-16)."""
     async with Site() as site:
@@ -116,7 +116,7 @@ async def test_stop_lets_started_requests_be_answered() -> None:
         assert site.toy.requests == [b"park:1", b"suspend:a"]
 
 
-@on_both_loops
+@on_each_reader
 async def test_stop_does_not_wait_longer_than_it_may() -> None:
     """A thousand long polls must not keep the process (N-16)."""
     async with Site() as site:
@@ -131,7 +131,7 @@ async def test_stop_does_not_wait_longer_than_it_may() -> None:
         assert site.toy.peers[0].closed
 
 
-@on_both_loops
+@on_each_reader
 async def test_stop_refuses_connections_at_once() -> None:
     """Clients go to another broker when the port is shut, not when a timeout has passed."""
     async with Site() as site:

@@ -15,7 +15,7 @@ from ottla.broker.network.settings import ListenerSpec
 from ottla.broker.network.transport import BufferedTransport, PlaintextTransport
 from ottla.broker.system.real_disk import RealDisk, RealOffload
 from ottla.protocol.ports import FileRegion
-from tests.support.loops import on_both_loops
+from tests.support.loops import on_each_reader
 from tests.support.network_site import LOOPBACK, Site
 from tests.support.tracing import can_trace
 from tests.tidy.tree import ROOT
@@ -54,7 +54,7 @@ class RegionToy:
 
 
 @pytest.mark.requirement("NET-11")
-@on_both_loops
+@on_each_reader
 async def test_both_transports_answer_with_identical_bytes(tmp_path: Path) -> None:
     """The buffered path serves TLS and platforms without sendfile; clients must see no
     difference."""
@@ -75,7 +75,7 @@ async def test_both_transports_answer_with_identical_bytes(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("transport", [PlaintextTransport, BufferedTransport])
-@on_both_loops
+@on_each_reader
 async def test_file_cut_under_an_answer_closes_the_connection(
     tmp_path: Path, transport: type[PlaintextTransport] | type[BufferedTransport]
 ) -> None:
@@ -92,7 +92,7 @@ async def test_file_cut_under_an_answer_closes_the_connection(
         assert len(stream) <= 4 + 6 + 1_000
 
 
-@on_both_loops
+@on_each_reader
 async def test_deleted_segment_is_still_sent(tmp_path: Path) -> None:
     """Retention may remove a file while an answer from it is on its way."""
     async with Site() as site:
