@@ -53,6 +53,10 @@ class NodePlan(NamedTuple):
     step_ms: int = 0
     security_protocol: str = "PLAINTEXT"
 
+    def __repr__(self) -> str:
+        # The settings have passwords.
+        return f"NodePlan({self.node_id}, ...)"
+
     def config(self) -> BrokerConfig:
         """The broker's configuration. Raises ConfigError."""
         listeners = [f"{name}://127.0.0.1:{self.ports[name]}" for name in (CLIENTS, BROKERS)]

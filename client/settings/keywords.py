@@ -107,12 +107,17 @@ class ConsumerSettings(ClientSettings, Generic[ReadKey, ReadValue], total=False)
     interceptors: tuple[ConsumerInterceptor, ...]
 
 
+def _kind(value: object) -> str:
+    """Name the type. Not the value: a mapping of settings may hold passwords."""
+    return f"type {type(value).__name__}"
+
+
 def configured(config: AnyConfig, settings: object) -> AnyConfig:
     """The configuration with these settings changed; ``settings`` is one of the dicts above.
 
     Raises TypeError for an unknown name, and ValueError for an invalid value."""
     if not isinstance(config, ClientConfig):
-        raise TypeError(f"a configuration is a ProducerConfig or so, not {config!r}")
+        raise TypeError(f"a configuration is a ProducerConfig or so, not one of {_kind(config)}")
     changes = dict(cast("dict[str, Any]", settings))
     if not changes:
         return config

@@ -90,7 +90,7 @@ PRODUCERS: list[Wrong] = [
     ({"partitioner": 3}, "partitioner is one of 'murmur2'"),
     ({"compression": None}, "compression is one of 'none'"),
     ({"acks": True}, "acks is 0, 1 or 'all', not True"),
-    ({"config": 5}, "a configuration is a ProducerConfig or so, not 5"),
+    ({"config": 5}, "a configuration is a ProducerConfig or so, not one of type int"),
 ]
 CONSUMERS: list[Wrong] = [
     ({"fetch_wait_ms": -1}, "fetch_wait_ms is 0 or more"),
