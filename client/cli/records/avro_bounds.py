@@ -43,11 +43,11 @@ class AvroBounds:
     def __init__(self, schema: Any, named: Mapping[str, Any]) -> None:
         self._schema = schema
         self._named = named
-        self._is_tame = is_tame(schema, named)
+        self.is_tame = is_tame(schema, named)
 
     def fault(self, data: bytes) -> str:
         """Why the data should not be decoded; empty if it may be."""
-        if self._is_tame:
+        if self.is_tame:
             return ""
         try:
             return _Walk(self._named, data).fault(self._schema)

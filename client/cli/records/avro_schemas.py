@@ -6,6 +6,7 @@ import base64
 import io
 import json
 from importlib import import_module
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.cli.records.avro_bounds import AvroBounds
@@ -13,6 +14,9 @@ from ottla.client.cli.run import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+# Quotes, colon, comma, and the digits of a number of a byte.
+JSON_SIGNS = 8
 
 
 class AvroSchema:
@@ -29,10 +33,16 @@ class AvroSchema:
     def __init__(self, schema: str, references: Iterable[str]) -> None:
         self._avro = _library()
         named: dict[str, Any] = {}
-        for text in references:
-            self._avro.parse_schema(json.loads(text), named_schemas=named)
-        self._parsed = self._avro.parse_schema(json.loads(schema), named_schemas=named)
+        documents = [json.loads(text) for text in (*references, schema)]
+        for document in documents:
+            self._parsed = self._avro.parse_schema(document, named_schemas=named)
         self._bounds = AvroBounds(self._parsed, named)
+        self._names = max(map(_longest_name, documents))
+
+    @property
+    def weight(self) -> float:
+        """How many characters of JSON a byte of any data becomes at most, about."""
+        return self._names if self._bounds.is_tame else inf
 
     def to_json(self, data: bytes) -> bytes:
         """The value as JSON. Raises CommandError with a sentence for data that decodes to far more
@@ -49,6 +59,20 @@ class AvroSchema:
         stream = io.BytesIO()
         self._avro.schemaless_writer(stream, self._parsed, document, strict_allow_default=True)
         return stream.getvalue()
+
+
+def _longest_name(document: Any) -> int:
+    """Of a field or a symbol, with what JSON adds to it."""
+    longest, pending = 0, [document]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, list):
+            pending += part
+        elif isinstance(part, dict):
+            names = [part.get("name"), *(part.get("symbols") or ())]
+            longest = max(longest, *(len(name) for name in names if isinstance(name, str)), 0)
+            pending += part.values()
+    return longest + JSON_SIGNS
 
 
 def _plain(value: object) -> str:

@@ -21,6 +21,8 @@ FIRST = (0,)
 DEPTH_MAX = 32
 VARINT_BYTES_MAX = 5
 WELL_KNOWN = "google/protobuf/"
+# Quotes, colon, comma, and the digits of a number of a byte.
+JSON_SIGNS = 8
 
 
 class Indexes(NamedTuple):
@@ -85,6 +87,10 @@ class ProtobufSchema:
             files that these import. Well-known types need not be among them.
 
     Raises UndecodableBytes for files that do not fit together, and CommandError without protobuf.
+
+    Attributes:
+        weight: How many characters of JSON a byte of any data becomes at most, about: a message
+            without a set field takes two bytes, and JSON has all of its fields.
     """
 
     def __init__(self, schema: bytes, references: Mapping[str, bytes]) -> None:
@@ -96,6 +102,7 @@ class ProtobufSchema:
             files = {name: proto.FromString(data) for name, data in references.items()}
             self._file = proto.FromString(schema)
             self._add(self._file, files, set())
+            self.weight = max(map(_widest, (self._file, *files.values())))
         except CommandError:
             raise
         except Exception as error:
@@ -163,6 +170,16 @@ class ProtobufSchema:
         if path not in names:
             raise ValueError(f"the schema has no message at {path}")
         return self._factory.GetMessageClass(self._pool.FindMessageTypeByName(names[path]))
+
+
+def _widest(file: Any) -> float:
+    """The characters of the names of a message with all its fields."""
+    widest, pending = JSON_SIGNS, [*file.message_type]
+    while pending:
+        message = pending.pop()
+        widest = max(widest, sum(len(field.name) + JSON_SIGNS for field in message.field))
+        pending += message.nested_type
+    return widest
 
 
 def _library(name: str) -> Any:

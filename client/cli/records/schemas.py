@@ -12,6 +12,7 @@ import base64
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -23,7 +24,7 @@ from ottla.protocol.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ottla.client.fetching.batches import ConsumerRecord
 
@@ -42,12 +43,22 @@ class WrittenSchema(NamedTuple):
     """A schema of the registry.
 
     ``parsed`` is an ``AvroSchema`` or a ``ProtobufSchema``; ``message`` is the place of the message
-    that is written with it."""
+    that is written with it; ``source`` and ``references`` are what it was parsed from."""
 
     schema_id: int
     kind: str
     parsed: Any
     message: tuple[int, ...] = FIRST
+    source: str = ""
+    references: tuple[tuple[str, str], ...] = ()
+
+    async def to_json(self, content: bytes) -> bytes:
+        """Data of the schema as JSON. Raises any exception for other data."""
+        return bytes(self.parsed.to_json(content))
+
+
+ToJson = Callable[[WrittenSchema, bytes], Awaitable[bytes]]
+"""Turns data of a schema into JSON."""
 
 
 class SchemaRegistry:
@@ -98,8 +109,7 @@ class SchemaRegistry:
             )
         references: dict[str, str] = {}
         await self._refer(document, SERIALIZED if kind == PROTOBUF else "", references)
-        make = _protobuf_schema if kind == PROTOBUF else _avro_schema
-        return WrittenSchema(schema_id, kind, make(schema_id, document["schema"], references))
+        return parsed_schema(schema_id, kind, document["schema"], references)
 
     async def _refer(self, document: dict[str, Any], form: str, references: dict[str, str]) -> None:
         """Add the schemas that a schema refers to, each after those that it refers to itself."""
@@ -138,6 +148,17 @@ def _fetch(request: urllib.request.Request) -> dict[str, Any]:
     if not isinstance(document, dict) or "schema" not in document:
         raise ValueError("its answer has no schema")
     return document
+
+
+def parsed_schema(
+    schema_id: int, kind: str, source: str, references: Mapping[str, str]
+) -> WrittenSchema:
+    """A schema of Avro or Protobuf from what the registry tells. Raises CommandError."""
+    make = _protobuf_schema if kind == PROTOBUF else _avro_schema
+    parsed = make(schema_id, source, references)
+    return WrittenSchema(
+        schema_id, kind, parsed, source=source, references=tuple(references.items())
+    )
 
 
 def _avro_schema(schema_id: int, schema: str, references: Mapping[str, str]) -> AvroSchema:
@@ -208,18 +229,6 @@ async def schemas_of(arguments: argparse.Namespace) -> SchemaChoice | None:
     return SchemaChoice(value, key)
 
 
-async def decoded(registry: SchemaRegistry, records: Sequence[Record]) -> list[Record]:
-    """The records with keys and values of the wire format as JSON, and others as they are.
-
-    Raises CommandError for data that its schema does not describe."""
-    found = []
-    for record in records:
-        key = await as_json(registry, record.key)
-        value = await as_json(registry, record.value)
-        found.append(record._replace(key=key, value=value))
-    return found
-
-
 def schema_id_of(data: bytes | None) -> int | None:
     """The id of a schema in data of the wire format; None for other data."""
     if data is None or len(data) < HEADER_BYTES or data[0] != MAGIC:
@@ -227,7 +236,9 @@ def schema_id_of(data: bytes | None) -> int | None:
     return int.from_bytes(data[1:HEADER_BYTES])
 
 
-async def as_json(registry: SchemaRegistry, data: bytes | None) -> bytes | None:
+async def as_json(
+    registry: SchemaRegistry, data: bytes | None, to_json: ToJson = WrittenSchema.to_json
+) -> bytes | None:
     """Data of the wire format as JSON, and other data as it is. Raises UndecodableBytes, and
     CommandError for a registry that fails."""
     schema_id = schema_id_of(data)
@@ -238,7 +249,7 @@ async def as_json(registry: SchemaRegistry, data: bytes | None) -> bytes | None:
     if schema.kind == JSON_SCHEMA:
         return content
     try:
-        return bytes(schema.parsed.to_json(content))
+        return await to_json(schema, content)
     except CommandError as error:
         reason = str(error)
     except EOFError:

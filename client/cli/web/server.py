@@ -34,9 +34,10 @@ SWEEP_MS = 60_000.0
 async def perform(arguments: argparse.Namespace) -> int:
     """Serve until a signal; with ``--attached``, also until standard input ends."""
     environment = real_environment()
-    decode = None
+    decoder = None
     if arguments.schema_registry is not None:
-        decode = RegistryDecoder(arguments.schema_registry, environment.clock).decode
+        decoder = RegistryDecoder(arguments.schema_registry, environment.clock)
+    decode = None if decoder is None else decoder.decode
     visits = Visits(
         ClusterAccess(arguments.bootstrap, given(), environment, decode),
         must_log_in=arguments.login,
@@ -61,6 +62,8 @@ async def perform(arguments: argparse.Namespace) -> int:
     )
     console.ends_when(lambda: server.should_exit)
     with contextlib.ExitStack() as stack:
+        if decoder is not None:
+            stack.callback(decoder.close)
         stack.callback(visits.close)
         listening = stack.enter_context(listen(arguments.host, arguments.port))
         sys.stdout.write(f"ottla: console at http://{Address(*listening.getsockname()[:2])}/\n")
