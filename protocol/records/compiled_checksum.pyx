@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-# cython: binding=False, auto_pickle=False
+# cython: binding=False, auto_pickle=False, freethreading_compatible=True
 """CRC-32C by carry-less multiplication of 64 bytes at a time, where the processor has that.
 
 About three times as fast as its CRC instruction, which the crc32c package uses. Importing this

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-# cython: binding=False, auto_pickle=False
+# cython: binding=False, auto_pickle=False, freethreading_compatible=True
 """Decoding of record batches to columns, compiled: the twin of what codec_pure.py has for it. No
 memory is set aside for records that the bytes cannot hold."""
 

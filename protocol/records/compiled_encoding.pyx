@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-# cython: binding=False, auto_pickle=False
+# cython: binding=False, auto_pickle=False, freethreading_compatible=True
 """Encoding of records, compiled: the twin of what codec_pure.py has for it.
 
 A record is measured and then written behind the one before it, into a bytearray that grows where

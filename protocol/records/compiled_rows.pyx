@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-# cython: binding=False, auto_pickle=False
+# cython: binding=False, auto_pickle=False, freethreading_compatible=True
 """Decoding of record batches to rows and to values, compiled: the twin of what codec_pure.py has
 for it, and where values end that are to be written. No memory is set aside for records that the
 bytes cannot hold."""

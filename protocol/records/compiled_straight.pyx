@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-# cython: binding=False, auto_pickle=False
+# cython: binding=False, auto_pickle=False, freethreading_compatible=True
 """The produce and fetch requests of one partition, read and answered, compiled: the twin of what
 straight.py and straight_fetch.py do, function for function. A test holds the two against each other.
 

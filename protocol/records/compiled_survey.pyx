@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-# cython: binding=False, auto_pickle=False
+# cython: binding=False, auto_pickle=False, freethreading_compatible=True
 """Checking the records of a batch without making objects of them, compiled: the twin of what
 survey_pure.py does."""
 
