@@ -7,6 +7,7 @@ answers with a status and a text. It ends when its input does, so it cannot outl
 from __future__ import annotations
 
 import json
+import resource
 import struct
 import sys
 from typing import TYPE_CHECKING, Any
@@ -73,11 +74,9 @@ def _schema(head: dict[str, Any]) -> WrittenSchema:
 def _limit_memory() -> None:
     """Where the system can: a value that needs more raises MemoryError."""
     try:
-        import resource
-
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, most))
-    except (ImportError, OSError, ValueError):
+    except (OSError, ValueError):
         pass
 
 
