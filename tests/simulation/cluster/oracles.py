@@ -123,7 +123,12 @@ class Cluster:
 
     def unknown_to(self, node: Node, image: MetadataImage) -> list[str]:
         """Partitions that a broker does not know, or knows otherwise than the store."""
-        found = []
+        # A topic that was deleted and created again has the same partitions under another id.
+        found = [
+            f"{node.name} knows an earlier {name}"
+            for name, stored_topic in self.topics().items()
+            if name in image.topics and image.topics[name].topic_id != stored_topic.topic_id
+        ]
         for name, number in self.partitions():
             stored, known = self.state(name, number), image.partition(name, number)
             if stored is None or known is None:
