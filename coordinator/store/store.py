@@ -45,6 +45,9 @@ class NodeExists(StoreError):
 class NoAuth(StoreError):
     """The znode belongs to another user of the store."""
 
+    def __str__(self) -> str:
+        return f"NoAuth: {super().__str__()} belongs to another user of the store"
+
 
 class BadVersion(StoreError):
     """The znode's data version is not the expected one."""
