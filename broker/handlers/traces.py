@@ -29,12 +29,13 @@ NAMES_MAX = 8
 
 
 def traced(
-    services: Services, context: RequestContext, names: Sequence[str]
+    services: Services, context: RequestContext, names: Sequence[str], count: int
 ) -> Iterator[DescribeConfigsResourceResult]:
-    """Yield what is asked for by name. Raises KafkaError."""
+    """Yield what is asked for by name; ``count`` is that of the whole request. Raises
+    KafkaError."""
     asked = [found for found in map(NAME.fullmatch, names) if found is not None]
-    if len(asked) > NAMES_MAX:
-        text = f"a request may ask for {NAMES_MAX} traces, not for {len(asked)}"
+    if asked and count > NAMES_MAX:
+        text = f"a request may ask for {NAMES_MAX} traces, not for {count}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
     for found in asked:
         partition, offset, topic = int(found[1]), int(found[2]), found[3]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.coordinating.internal_topics import flaw_of_all
 from ottla.broker.handlers.broker_loggers import change_loggers, describe_loggers
+from ottla.broker.handlers.traces import NAME as TRACE
 from ottla.broker.handlers.traces import traced
 from ottla.broker.metadata.settings import (
     BROKERS,
@@ -53,9 +54,9 @@ if TYPE_CHECKING:
 
 # JSON: a list of objects with time_ms, event, member_id, epoch, detail and text.
 TIMELINE = "ottla.timeline"
-# With a partition and an offset behind it, of a topic: JSON, or null if nothing is remembered.
 # Each may look through 50,000 marks.
 PROGRESS_MAX = 16
+# With a partition and an offset behind it, of a topic: JSON, or null if nothing is remembered.
 PROGRESS = re.compile(r"ottla\.progress\.(\d{1,10})\.(\d{1,19})", re.ASCII)
 _DOCUMENTATION_VERSION = 3
 
@@ -131,7 +132,7 @@ def describe(
     """Every setting of each resource, or those that are named."""
     response = describe_configs.DescribeConfigsResponse()
     watch = services.progress
-    asked = 0 if watch is None else _progress_count(request)
+    asked, traces = _count(request, PROGRESS), _count(request, TRACE)
     for resource in request.resources:
         result = describe_configs.DescribeConfigsResult(
             error_message="",
@@ -157,7 +158,7 @@ def describe(
             if target.is_group and TIMELINE in (names or ()):
                 result.configs.append(_timeline(services, context, target.name))
             if resource.resource_type == BROKER_RESOURCE and names:
-                result.configs += traced(services, context, names)
+                result.configs += traced(services, context, names, traces)
             if target.is_topic and watch is not None and names:
                 _check_progress_count(asked)
                 result.configs += _progress(watch, target.name, names)
@@ -180,10 +181,10 @@ def _timeline(
     )
 
 
-def _progress_count(request: describe_configs.DescribeConfigsRequest) -> int:
-    """Return how many records the request asks the progress of."""
+def _count(request: describe_configs.DescribeConfigsRequest, form: re.Pattern[str]) -> int:
+    """Return how many names of that form the request has."""
     return sum(
-        PROGRESS.fullmatch(name) is not None
+        form.fullmatch(name) is not None
         for resource in request.resources
         for name in resource.configuration_keys or ()
     )
