@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.version import install_advice
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.wire.tls.settings import StoreTexts, TlsSettings
 
 _PEM = b"-----BEGIN "
-_LIST = b"-----BEGIN X509 CRL-----"
+_LIST = re.compile(rb"-----BEGIN X509 CRL-----.*?-----END X509 CRL-----", re.DOTALL)
 # The first bytes of Java's own formats, JKS and JCEKS.
 _JAVA = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 
@@ -65,13 +66,14 @@ def _trusted(store: StoreTexts, read: Callable[[str], bytes]) -> str | None:
 def _revoked(path: str | None, read: Callable[[str], bytes]) -> bytes | None:
     if path is None:
         return None
-    content = _content(path, "ssl.crl.location", read)
-    if _LIST not in content:
+    # Only the lists: OpenSSL would trust a certificate that stands among them.
+    lists = _LIST.findall(_content(path, "ssl.crl.location", read))
+    if not lists:
         raise BadTls(
             f"ssl.crl.location: {path} holds no revocation list in PEM form; openssl crl "
             "-inform DER -in LIST.crl -out LIST.pem converts one in DER form"
         )
-    return content
+    return b"\n".join((*lists, b""))
 
 
 def unfolded(text: str) -> str:

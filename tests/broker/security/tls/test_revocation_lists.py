@@ -132,3 +132,17 @@ async def test_two_authorities_have_their_lists_in_one_file(tmp_path: Path) -> N
         await _listed(running, "stranger")
         with pytest.raises(AuthenticationFailed):
             await _listed(running, "client")
+
+
+async def test_a_certificate_among_the_lists_is_not_trusted(tmp_path: Path) -> None:
+    """An authority's file often has its certificate beside its list; what is trusted is said by the
+    trust store alone."""
+    path = tmp_path / "revoked.pem"
+    lists = _lists(path)
+    other = certificates.other_authority()
+    path.write_text(path.read_text() + revocation_list(other.kept, []) + other.certificate)
+    settings = listener(ssl_client_auth="required", ssl_crl_location=lists)
+    async with running_broker(settings) as running:
+        await _listed(running, "client")
+        with pytest.raises(AuthenticationFailed):
+            await _listed(running, "stranger")
