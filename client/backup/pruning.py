@@ -41,8 +41,11 @@ async def prune(shelf: BackupShelf, keep: int, *, dry_run: bool = False) -> Prun
     Manifests go first: a backup whose files are not all there must not be in the list. Raises
     BackupError while a backup is unfinished, and DamagedBackup if a manifest that stays cannot be
     read: then it is not known which files it needs."""
-    numbers = await shelf.numbers()
+    # Listed first: a backup that begins meanwhile has no file among them, and one that ends has a
+    # manifest among those that stay.
+    listed = await shelf.names(RECORDS)
     unfinished = await shelf.document(UNFINISHED)
+    numbers = await shelf.numbers()
     if unfinished is not None and unfinished.get("number") not in numbers:
         raise BackupError(
             "a backup is being made there, or was interrupted: finish it with 'ottla backup create'"
@@ -53,7 +56,7 @@ async def prune(shelf: BackupShelf, keep: int, *, dry_run: bool = False) -> Prun
     needed = {file.name for number in kept for file in (await shelf.manifest(number)).files}
     named = [file for number in gone for file in await _files_of(shelf, number)]
     sizes = {file.name: file.size_bytes for file in named if file.name not in needed}
-    files = [name for name in await shelf.names(RECORDS) if name not in needed]
+    files = [name for name in listed if name not in needed]
     if not dry_run:
         for number in gone:
             await shelf.delete(manifest_name(number))

@@ -8,7 +8,7 @@ import pytest
 
 from ottla import Admin, TopicPartition
 from ottla.client.backup.errors import BackupError, DamagedBackup
-from ottla.client.backup.manifest import UNFINISHED, manifest_name, sealed
+from ottla.client.backup.manifest import RESTORES, UNFINISHED, manifest_name, sealed
 from ottla.client.backup.pruning import Pruned, numbers_to_delete, prune
 from ottla.client.backup.shelf import BackupShelf
 from tests.client.backup.shelves import create, restore, stored, verify
@@ -106,3 +106,29 @@ async def test_nothing_is_deleted_while_it_is_not_known_what_is_needed(
     store.write(manifest_name(3), [whole])
     store.write(manifest_name(1), [b"damaged"])
     assert (await prune(shelf, 1)).deleted == (1, 2)
+
+
+class _Overtaken(BackupShelf):
+    """Between the questions of a prune, another process makes a whole backup."""
+
+    def __init__(self, store: DirectoryStore, bootstrap: str) -> None:
+        super().__init__(store)
+        self._place, self._bootstrap, self._is_made = store, bootstrap, False
+
+    async def names(self, prefix: str) -> list[str]:
+        if not self._is_made and prefix == RESTORES:
+            self._is_made = True
+            await create(self._bootstrap, self._place)
+        return await super().names(prefix)
+
+
+async def test_a_backup_that_is_made_meanwhile_keeps_its_files(
+    source: Cluster, store: DirectoryStore
+) -> None:
+    """Timers may start both commands at the same time."""
+    await _chain(source, store)
+    await fill(source.bootstrap_servers, "orders", range(300, 400))
+    await prune(_Overtaken(store, source.bootstrap_servers), 1)
+
+    assert (await BackupShelf(store).numbers())[-1] == 4
+    assert (await verify(source.bootstrap_servers, store)).faults == []
