@@ -109,6 +109,8 @@ KIBIBYTES = {
     "queue.buffering.max.kbytes": "memory_bytes_max",
     "queued.max.messages.kbytes": "fetch_bytes_max",
 }
+# Two settings of librdkafka, and one of ours: the smaller value is the one that holds.
+LIMITS_OF_FETCH = {"fetch.max.bytes", "queued.max.messages.kbytes"}
 
 # Settings whose value "true" is what happens in any case, and what to use in place of "false".
 TRUE_ONLY = {

@@ -16,6 +16,7 @@ from ottla.client.settings.kafka_names import (
     ASSIGNOR_NAMES,
     COMPRESSION_NAMES,
     KIBIBYTES,
+    LIMITS_OF_FETCH,
     PARTITIONER_NAMES,
     RANGES,
     RESET_NAMES,
@@ -70,10 +71,12 @@ def fields_from(kind: type[Any], properties: Properties) -> dict[str, Any]:
             _without_a_field(name, types)
             continue
         if name in KIBIBYTES:
-            converted: object = 1024 * _number(name, value)
+            converted: Any = 1024 * _number(name, value)
         else:
             converted = _converted(name, field, types[field], value)
-        if field in found and found[field] != converted:
+        if {name, origin.get(field)} == LIMITS_OF_FETCH:
+            converted = min(converted, found[field])
+        elif field in found and found[field] != converted:
             raise ValueError(f"{origin[field]} and {name} are one setting, and differ")
         found[field], origin[field] = converted, name
     for field, values in ends.items():

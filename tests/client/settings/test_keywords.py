@@ -235,3 +235,12 @@ def test_brokers_are_one_text() -> None:
     wrong: Any = ["127.0.0.1:9092"]
     with pytest.raises(TypeError, match="'first:9092,second:9092', not"):
         Admin(wrong)
+
+
+def test_both_of_librdkafkas_limits_of_fetched_bytes_may_be_set() -> None:
+    """They are two settings there, with these defaults; an answer stays within both."""
+    limits = {"fetch.max.bytes": "52428800", "queued.max.messages.kbytes": "65536"}
+
+    assert ConsumerConfig.from_properties(limits).fetch_bytes_max == 52_428_800
+    limits["queued.max.messages.kbytes"] = "1024"
+    assert ConsumerConfig.from_properties(limits).fetch_bytes_max == 1024**2
