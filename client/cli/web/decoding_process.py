@@ -64,10 +64,9 @@ class DecodingProcess:
         """The data as JSON. Raises CommandError for data that cannot be decoded, or not within the
         limit."""
         async with self._turn:
-            if self._child is None:
-                self._child = await asyncio.to_thread(_start)
+            child = self._child or await self._begin()
             working = asyncio.ensure_future(
-                asyncio.to_thread(_exchange, self._child, head_of(schema), content)
+                asyncio.to_thread(_exchange, child, head_of(schema), content)
             )
             try:
                 async with TimeLimit(self._clock, self._limit_ms):
@@ -84,6 +83,16 @@ class DecodingProcess:
         if not is_json:
             raise CommandError(text.decode("utf-8", "replace"))
         return text
+
+    async def _begin(self) -> subprocess.Popen[bytes]:
+        """Start the child. A cancelled call waits for it: it would stay without an owner."""
+        starting = asyncio.ensure_future(asyncio.to_thread(_start))
+        try:
+            return await asyncio.shield(starting)
+        finally:
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                self._child = starting.result()
 
     async def _end(self, working: asyncio.Future[tuple[bool, bytes]]) -> None:
         """End the child, and the thread that waits for it."""

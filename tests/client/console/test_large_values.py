@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +22,7 @@ from ottla.client.cli.records.schemas import (
     parsed_schema,
 )
 from ottla.client.cli.run import CommandError
-from ottla.client.cli.web import decoding_worker
+from ottla.client.cli.web import decoding_process, decoding_worker
 from ottla.client.cli.web.decoding_process import DecodingProcess
 from ottla.client.cli.web.decoding_worker import ANSWER, REQUEST, head_of
 from ottla.client.cli.web.registry import LOOP_BYTES_MAX, RegistryDecoder
@@ -30,6 +31,7 @@ from tests.client.cli.records.protobuf_files import NOTE_FILE, ORDER_FILE
 from tests.client.console.test_registry import _framed, _record
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
 MIB = 1 << 20
@@ -135,6 +137,31 @@ async def test_a_child_that_has_ended_is_replaced(process: DecodingProcess) -> N
         await process.to_json(schema, _longs(1))
 
     assert await process.to_json(schema, _longs(1)) == b"[0]"
+
+
+async def test_a_child_whose_visitor_leaves_while_it_starts_is_kept(
+    process: DecodingProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each such visit would leave a process behind."""
+    begun = asyncio.Event()
+    loop, start = asyncio.get_running_loop(), decoding_process._start
+
+    def told() -> subprocess.Popen[bytes]:
+        loop.call_soon_threadsafe(begun.set)
+        time.sleep(0.05)
+        return start()
+
+    monkeypatch.setattr(decoding_process, "_start", told)
+    first = asyncio.ensure_future(process.to_json(_schema(LONGS), _longs(1)))
+    await begun.wait()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+    kept = process.process_id
+    assert kept is not None
+    assert await process.to_json(_schema(LONGS), _longs(1)) == b"[0]"
+    assert process.process_id == kept
 
 
 async def test_data_of_another_schema_is_refused(process: DecodingProcess) -> None:
