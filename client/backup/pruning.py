@@ -46,6 +46,9 @@ async def prune(shelf: BackupShelf, keep: int, *, dry_run: bool = False) -> Prun
     listed = await shelf.names(RECORDS)
     unfinished = await shelf.document(UNFINISHED)
     numbers = await shelf.numbers()
+    if not numbers and unfinished is None:
+        # Raises: the place is mistyped, and the old backups are elsewhere.
+        await shelf.manifest()
     if unfinished is not None and unfinished.get("number") not in numbers:
         raise BackupError(
             "a backup is being made there, or was interrupted: finish it with 'ottla backup create'"

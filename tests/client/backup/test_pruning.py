@@ -132,3 +132,9 @@ async def test_a_backup_that_is_made_meanwhile_keeps_its_files(
 
     assert (await BackupShelf(store).numbers())[-1] == 4
     assert (await verify(source.bootstrap_servers, store)).faults == []
+
+
+async def test_a_place_without_a_backup_is_refused(store: DirectoryStore) -> None:
+    """A mistyped place would otherwise never be noticed, and the disk fills up elsewhere."""
+    with pytest.raises(BackupError, match="there is no backup in"):
+        await prune(BackupShelf(store), 7)
