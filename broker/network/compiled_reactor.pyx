@@ -56,6 +56,9 @@ cdef class Poller:
         """Raises OSError."""
         self._callbacks = {}
         self._loop = asyncio.get_running_loop()
+        self._open()
+
+    cdef _open(self):
         self._epoll = epoll_create1(EPOLL_CLOEXEC)
         if self._epoll < 0:
             raise OSError(errno, os.strerror(errno))
@@ -64,13 +67,19 @@ cdef class Poller:
     def add(self, int descriptor, callback):
         """Call back whenever the descriptor can be read. Raises OSError."""
         cdef epoll_event event
+        if self._epoll < 0:
+            # The listener has ended while none of its connections was read from.
+            self._open()
         if self._callbacks.pop(descriptor, None) is not None:
             epoll_ctl(self._epoll, EPOLL_CTL_DEL, descriptor, NULL)
         self._generation += 1
         event.events = EPOLLIN
         event.data.u64 = <uint64_t>self._generation << 32 | <uint32_t>descriptor
         if epoll_ctl(self._epoll, EPOLL_CTL_ADD, descriptor, &event) < 0:
-            raise OSError(errno, os.strerror(errno))
+            failure = OSError(errno, os.strerror(errno))
+            if self._is_closing:
+                self.close()
+            raise failure
         self._callbacks[descriptor] = (self._generation, callback)
 
     def readiness(self, connection, processor):
@@ -89,7 +98,8 @@ cdef class Poller:
             self.close()
 
     def close(self):
-        """End once all descriptors are removed. May be called again."""
+        """End once all descriptors are removed; one that is added later begins anew. May be called
+        again."""
         self._is_closing = True
         if self._callbacks or self._epoll < 0:
             return

@@ -1,0 +1,70 @@
+"""Connections of the compiled reactor between the end of their listener and their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+
+import pytest
+
+from ottla.broker.network.reactor import COMPILED_NAME, make_poller
+from ottla.protocol.records.preference import compiled_twin
+from tests.protocol.records.twins import has_compiler
+from tests.support.loops import IS_COMPILED
+from tests.support.network_site import Site
+
+pytestmark = pytest.mark.skipif(
+    compiled_twin(COMPILED_NAME, "Poller") is None
+    and not (sys.platform == "linux" and has_compiler()),
+    reason="there is no compiled reactor for this machine",
+)
+
+
+def test_a_paused_connection_is_served_after_its_listener_has_closed() -> None:
+    """A broker that stops goes on serving while it hands its partitions over: a connection that is
+    not read from at that moment must be read from again."""
+
+    async def run() -> list[bytes]:
+        IS_COMPILED.set(True)
+        async with Site() as site, asyncio.timeout(20):
+            client = await site.connect()
+            client.send(b"suspend:1")
+            await site.until(lambda: "1" in site.toy.gates)
+            site.server.stop_accepting()
+            # It comes while the connection is blocked, which is then no longer watched.
+            client.send(b"echo:2")
+            await asyncio.sleep(0.02)
+            site.toy.open_gate("1")
+            answers = await client.answers(2)
+            client.send(b"echo:3")
+            return [*answers, await client.answer()]
+
+    assert asyncio.run(run()) == [b"suspended 1", b"echo 2", b"echo 3"]
+
+
+def test_a_socket_that_is_added_after_the_end_is_read_and_leaves_no_descriptor() -> None:
+    """A connection that was accepted just before its listener closed is set up after that."""
+
+    async def run() -> bytes:
+        poller = make_poller()
+        assert poller is not None
+        poller.close()
+        before = len(os.listdir("/proc/self/fd"))
+        heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        for_us, for_them = socket.socketpair()
+        with for_us, for_them:
+
+            def hear() -> None:
+                poller.remove(for_us.fileno())
+                heard.set_result(for_us.recv(1))
+
+            poller.add(for_us.fileno(), hear)
+            for_them.send(b"x")
+            async with asyncio.timeout(20):
+                await heard
+        assert len(os.listdir("/proc/self/fd")) == before
+        return heard.result()
+
+    assert asyncio.run(run()) == b"x"
