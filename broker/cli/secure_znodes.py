@@ -19,9 +19,10 @@ from ottla.coordinator.configs.broker_configs import (
     parse_broker_config,
     parse_properties,
 )
+from ottla.coordinator.store.paths import BROKER_IDS
 from ottla.coordinator.store.store import NoNode, StoreError
 from ottla.coordinator.store.zookeeper import parse_connect
-from ottla.coordinator.store.zookeeper_rights import CONSUMERS, RightsWalk, WantedRights
+from ottla.coordinator.store.zookeeper_rights import CONSUMERS, WORLD, RightsWalk, WantedRights
 from ottla.coordinator.store.zookeeper_session import ZooKeeperSession
 from ottla.wire.tls.client_tls import readers
 
@@ -51,6 +52,8 @@ async def perform(arguments: argparse.Namespace) -> int:
         try:
             session = await store.connect(config.zookeeper_session_timeout_ms)
             assert isinstance(session, ZooKeeperSession)
+            if not arguments.check and not arguments.open:
+                await _refuse_open_brokers(session, root)
             done = RightsWalk(session, root, wanted, sets=not arguments.check, except_for=kept)
             await done.run()
             # Brokers work meanwhile; what they create has to be protected by themselves.
@@ -67,6 +70,24 @@ async def perform(arguments: argparse.Namespace) -> int:
     finally:
         await tasks.stop()
     return _tell(arguments, done, rest)
+
+
+async def _refuse_open_brokers(session: ZooKeeperSession, root: str) -> None:
+    """Raise CommandError if a broker runs that leaves its own znode open: it may not log in to
+    ZooKeeper, and could then not change a znode any more."""
+    try:
+        names = await session.children(root + BROKER_IDS)
+        rights = [await session.rights(f"{root}{BROKER_IDS}/{name}") for name in names]
+    except NoNode:
+        # None runs, or one has just ended; the walk finds a root that does not exist.
+        return
+    found = [name for name, right in zip(names, rights, strict=True) if WORLD in right]
+    if found:
+        raise CommandError(
+            f"broker {', '.join(sorted(found))} would be locked out, because it runs without "
+            "zookeeper.set.acl=true: restart all brokers with ottla.zookeeper.digest, and again "
+            "with zookeeper.set.acl=true"
+        )
 
 
 def _config(path: str) -> BrokerConfig:

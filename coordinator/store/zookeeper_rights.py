@@ -41,7 +41,8 @@ _OWN = frozenset(
         "/migration",
     )
 )
-_WORLD = ZnodeRight("world", "anyone", _ALL)
+# The right of every program to do everything.
+WORLD = ZnodeRight("world", "anyone", _ALL)
 
 
 class WantedRights(NamedTuple):
@@ -61,7 +62,7 @@ class WantedRights(NamedTuple):
     def of(self, path: str) -> frozenset[ZnodeRight]:
         """Those of one znode."""
         if self.owner is None:
-            return frozenset({_WORLD})
+            return frozenset({WORLD})
         user, _, password = self.owner.partition(":")
         own = ZnodeRight("digest", make_digest_acl_credential(user, password), _ALL)
         if not self.others_read or path.startswith(SECRET_PATHS):

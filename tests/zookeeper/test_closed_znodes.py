@@ -172,3 +172,17 @@ def test_a_wrong_place_and_settings_without_a_login_are_refused(tmp_path: Path) 
     assert f"has no /{place.partition('/')[2]}: check zookeeper.connect" in missing.stderr
     assert without.returncode == 2
     assert "has no ottla.zookeeper.digest" in without.stderr
+
+
+async def test_brokers_that_run_open_are_not_locked_out(tmp_path: Path) -> None:
+    """One without the login could not change a znode any more: no topic could be created."""
+    place = fresh_place()
+    options = {"zookeeper.connect": place, "broker.id": "1"}
+    with BrokerProcess(tmp_path / "data", options=options) as broker:
+        done = await asyncio.to_thread(run, tmp_path, place)
+        async with ottla.Admin(broker.address) as admin:
+            await admin.create_topic(ottla.NewTopic("later", 2))
+
+    assert done.returncode == 1
+    assert "broker 1 would be locked out" in done.stderr
+    assert done.stdout == ""
