@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # After the last question about a partition its watch goes on for so long.
 WATCH_MS = 30_000.0
 WATCHES_MAX = 8
+# A command asks for about two seconds. What it has left behind makes room for another.
+ABANDONED_MS = 5_000.0
 # Of a busy partition the newest count: the command asks as soon as it has its answer.
 MARKS_MAX = 4_096
 REQUESTS_MAX = 64
@@ -85,6 +87,7 @@ class RequestWatch:
         self.marks: deque[ProgressStep] = deque(maxlen=MARKS_MAX)
         self.requests: deque[tuple[str, str, float]] = deque(maxlen=REQUESTS_MAX)
         self.parked: DelayedOperation | None = None
+        self.asked_ms = clock.now_ms()
 
     @property
     def keys(self) -> tuple[object, ...]:
@@ -181,9 +184,7 @@ class RequestTraces:
         key = one.partition, client_id.encode()
         watch = self._watches.get(key)
         if watch is None:
-            if len(self._watches) >= WATCHES_MAX:
-                text = f"this broker traces {WATCHES_MAX} partitions already: wait half a minute"
-                raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+            self._make_room()
             watch = RequestWatch(one, self._clock)
             if not self._watches:
                 self._behind = self._network.dispatch
@@ -191,11 +192,25 @@ class RequestTraces:
             self._watches[key] = watch
         if watch.parked is not None:
             watch.parked.cancel()
-        deadline_ms = self._clock.now_ms() + WATCH_MS
+        watch.asked_ms = self._clock.now_ms()
+        deadline_ms = watch.asked_ms + WATCH_MS
         watch.parked = self._waiting.park(
             watch.keys, deadline_ms, watch.look, partial(self._end, key)
         )
         return watch.as_json(self._node_id, offset)
+
+    def _make_room(self) -> None:
+        """Forget the watch that was not asked for longest, if there are too many. Raises
+        KafkaError if all of them are in use."""
+        if len(self._watches) < WATCHES_MAX:
+            return
+        key, oldest = min(self._watches.items(), key=lambda one: one[1].asked_ms)
+        if self._clock.now_ms() - oldest.asked_ms < ABANDONED_MS:
+            text = f"this broker traces {WATCHES_MAX} requests already: wait five seconds"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+        if oldest.parked is not None:
+            oldest.parked.cancel()
+        del self._watches[key]
 
     def _end(self, key: tuple[TopicPartition, bytes]) -> None:
         del self._watches[key]
