@@ -95,6 +95,8 @@ cdef class Readiness:
     """What is called when one connection of a processor can be read."""
 
     cdef object _connection, _processor, _intake, _output, _pipeline, _pool, _age, _turn
+    # The one that the limit of frames was taken from: after a login another one counts.
+    cdef object _entrance
     cdef int _descriptor
     cdef Py_ssize_t _unanswered_max, _unsent_max, _frame_bytes_max
     # Of answers that are held: not yet in the connection's ``unsent_bytes``.
@@ -113,7 +115,11 @@ cdef class Readiness:
         self._descriptor = connection._socket.descriptor
         self._unanswered_max = parts.settings.unanswered_requests_max
         self._unsent_max = parts.settings.unsent_bytes_max
-        self._frame_bytes_max = connection._entrance.spec.framing._frame_bytes_max
+        self.look_at(connection._entrance)
+
+    cdef look_at(self, entrance):
+        self._entrance = entrance
+        self._frame_bytes_max = entrance.spec.framing._frame_bytes_max
 
     def __call__(self):
         self.serve()
@@ -122,7 +128,8 @@ cdef class Readiness:
         """Read once, hand the requests over, send the answers."""
         global spare
         cdef object connection = self._connection, intake = self._intake, view
-        cdef object channel = connection._entrance.channel
+        cdef object entrance = connection._entrance
+        cdef object channel = entrance.channel
         cdef Py_ssize_t count
         if (
             connection.blocked
@@ -135,6 +142,8 @@ cdef class Readiness:
         ):
             self._processor._on_event(connection, connection.receive)
             return
+        if entrance is not self._entrance:
+            self.look_at(entrance)
         view, spare = spare, None
         if view is None:
             view = self._pool.take_small()

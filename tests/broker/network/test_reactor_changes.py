@@ -1,4 +1,4 @@
-"""Connections of the compiled reactor between the end of their listener and their own."""
+"""Connections of the compiled reactor when what they were accepted by has changed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import asyncio
 import os
 import socket
 import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from ottla.broker.network.connection_parts import ListenerParts
 from ottla.broker.network.reactor import COMPILED_NAME, make_poller
+from ottla.protocol.frames import KafkaFraming
 from ottla.protocol.records.preference import compiled_twin
 from tests.protocol.records.twins import has_compiler
 from tests.support.loops import IS_COMPILED
 from tests.support.network_site import Site
+
+if TYPE_CHECKING:
+    from ottla.broker.network.connection import AcceptedConnection
 
 pytestmark = pytest.mark.skipif(
     compiled_twin(COMPILED_NAME, "Poller") is None
@@ -68,3 +75,22 @@ def test_a_socket_that_is_added_after_the_end_is_read_and_leaves_no_descriptor()
         return heard.result()
 
     assert asyncio.run(run()) == b"x"
+
+
+def test_the_limit_of_requests_is_the_one_of_the_entrance_behind_a_login() -> None:
+    """A login has a limit of its own, and the connection is watched since before it."""
+
+    async def run() -> bool:
+        IS_COMPILED.set(True)
+        async with Site() as site, asyncio.timeout(20):
+            client = await site.connect()
+            client.send(b"echo:1")
+            await client.answer()
+            connection = cast("AcceptedConnection", site.toy.peers[0])
+            before = connection._entrance
+            spec = replace(before.spec, framing=KafkaFraming(20))
+            connection.enter(ListenerParts(spec, before.channel))
+            client.send(b"echo:2" + b"x" * 20)
+            return await client.is_closed()
+
+    assert asyncio.run(run())
