@@ -196,13 +196,16 @@ cdef class Readiness:
         global spare
         cdef object connection = self._connection, intake = self._intake
         cdef Py_buffer content
-        cdef Py_ssize_t taken = 0, start
+        cdef Py_ssize_t taken = 0, start, blocked
         PyObject_GetBuffer(view, &content, PyBUF_SIMPLE)
         try:
             start = self.hand_over(channel, view, <const uint8_t *>content.buf, count, &taken)
         finally:
             PyBuffer_Release(&content)
-        cdef Py_ssize_t blocked = connection.blocked
+        if count == len(view):
+            # As ``ReceiveBuffer.receive``: who fills a small buffer has more to say.
+            intake._wants_large = True
+        blocked = connection.blocked
         if start == count and not blocked & LANE_BIT:
             spare = view
             return

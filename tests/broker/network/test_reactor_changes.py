@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from ottla.broker.network.buffers import LARGE_BYTES, SMALL_BYTES
 from ottla.broker.network.connection_parts import ListenerParts
 from ottla.broker.network.reactor import COMPILED_NAME, make_poller
 from ottla.protocol.frames import KafkaFraming
 from ottla.protocol.records.preference import compiled_twin
 from tests.protocol.records.twins import has_compiler
 from tests.support.loops import IS_COMPILED
-from tests.support.network_site import Site
+from tests.support.network_site import Site, Toy
 
 if TYPE_CHECKING:
+    from ottla.broker.engine.context import ReplySlot
     from ottla.broker.network.connection import AcceptedConnection
 
 pytestmark = pytest.mark.skipif(
@@ -94,3 +97,31 @@ def test_the_limit_of_requests_is_the_one_of_the_entrance_behind_a_login() -> No
             return await client.is_closed()
 
     assert asyncio.run(run())
+
+
+def test_a_peer_that_fills_a_small_buffer_is_read_with_a_large_one() -> None:
+    """One large read costs less than many small ones."""
+
+    async def run() -> int:
+        IS_COMPILED.set(True)
+        sizes = []
+
+        class Measuring(Toy):
+            def measure(self, _argument: bytes, frame: memoryview, reply: ReplySlot) -> None:
+                sizes.append(len(memoryview(frame.obj)))
+                reply.send((b"ok",))
+
+        async with Site() as site, asyncio.timeout(20):
+            toy = Measuring()
+            site.server.serve_with(toy.dispatch)
+            request = b"measure:" + bytes(8_180)
+            with socket.create_connection(site.addresses["PLAINTEXT"]) as peer:
+                # All of it has come before the broker reads; each small read ends with a request.
+                peer.setblocking(False)
+                stream = (struct.pack(">i", len(request)) + request) * 40
+                sent = peer.send(stream)
+                assert sent > 3 * SMALL_BYTES
+                await site.until(lambda: len(sizes) >= sent // (len(request) + 4))
+        return max(sizes)
+
+    assert asyncio.run(run()) == LARGE_BYTES
