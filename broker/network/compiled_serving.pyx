@@ -16,12 +16,7 @@ from libc.stdint cimport uint8_t
 from compiled_system cimport MSG_DONTWAIT, MSG_NOSIGNAL, PREFIX_BYTES, put, recv, send
 
 from ottla.broker.network.channel import RequestChannel
-from ottla.broker.network.connection import (
-    LANE,
-    REQUESTS_PER_TURN_MAX,
-    UNANSWERED,
-    UNSENT,
-)
+from ottla.broker.network.connection import LANE, REQUESTS_PER_TURN_MAX, UNANSWERED, UNSENT
 from ottla.broker.network.request import END_CONNECTION, NO_ANSWER
 from ottla.protocol.ports import FileRegion
 
@@ -33,8 +28,8 @@ cdef extern from *:
     """
     unsigned long OTTLA_SOURCE_CRC
 
+# Of the text that this was built from, so that a stale build can be told.
 SOURCE_CRC = OTTLA_SOURCE_CRC
-"""Of the text that this was built from, so that a stale build can be told."""
 
 cdef enum:
     # Answers of a turn up to this size leave in one call, from here.
@@ -45,10 +40,8 @@ cdef int UNANSWERED_BIT = UNANSWERED
 cdef int UNSENT_BIT = UNSENT
 cdef int OUTPUT_BITS = UNANSWERED | UNSENT
 cdef Py_ssize_t REQUESTS_MAX = REQUESTS_PER_TURN_MAX
-cdef object CHANNEL_KIND = RequestChannel
-cdef object NOTHING = NO_ANSWER
-cdef object END = END_CONNECTION
-cdef object REGION = FileRegion
+cdef object CHANNEL_KIND = RequestChannel, REGION = FileRegion
+cdef object NOTHING = NO_ANSWER, END = END_CONNECTION
 # The buffer that was read into last, if no request has kept it: it may still be in CPU caches.
 cdef object spare = None
 
@@ -128,8 +121,7 @@ cdef class Readiness:
         """Read once, hand the requests over, send the answers."""
         global spare
         cdef object connection = self._connection, intake = self._intake, view
-        cdef object entrance = connection._entrance
-        cdef object channel = entrance.channel
+        cdef object entrance = connection._entrance, channel = connection._entrance.channel
         cdef Py_ssize_t count
         if (
             connection.blocked

@@ -123,16 +123,13 @@ class Cluster:
 
     def unknown_to(self, node: Node, image: MetadataImage) -> list[str]:
         """Partitions that a broker does not know, or knows otherwise than the store."""
-        # A topic that was deleted and created again has the same partitions under another id.
-        found = [
-            f"{node.name} knows an earlier {name}"
-            for name, stored_topic in self.topics().items()
-            if name in image.topics and image.topics[name].topic_id != stored_topic.topic_id
-        ]
+        found, topics = list[str](), self.topics()
         for name, number in self.partitions():
             stored, known = self.state(name, number), image.partition(name, number)
             if stored is None or known is None:
                 found.append(f"{node.name} does not know {name}-{number}")
+            elif image.topics[name].topic_id != topics[name].topic_id:
+                found.append(f"{node.name} knows {name} of before it was created again")
             elif (known.leader, known.leader_epoch, {*known.isr}) != (
                 stored.leader,
                 stored.leader_epoch,
