@@ -6,6 +6,7 @@ Only brokers of Ottla trace. They know the request by its client id, so each tra
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from ottla.protocol.messages.produce import (
 from ottla.protocol.named_tuples import NamedTuple
 from ottla.protocol.records.builder import encode_batch
 from ottla.wire.api import declare
-from ottla.wire.errors import RequestRefused
+from ottla.wire.errors import RequestRefused, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +93,8 @@ class RequestTraceClient:
     async def begin(self) -> PartitionView:
         """Let the replicas begin to watch the partition. Raises ClientError.
 
-        Brokers that do not trace requests are left out."""
+        Brokers that do not trace requests, and followers that cannot be reached, are left out:
+        metadata lists a dead broker until its session ends."""
         (topic,) = await self._cluster.describe([self._where.topic])
         if topic.error is not ErrorCode.NONE:
             raise RequestRefused(topic.error)
@@ -103,7 +105,11 @@ class RequestTraceClient:
             raise RequestRefused(ErrorCode.LEADER_NOT_AVAILABLE)
         for node in view.replicas:
             if node in self._cluster.metadata.brokers:
-                await self._compare_clocks(node)
+                try:
+                    await self._compare_clocks(node)
+                except TransportError:
+                    if node == view.leader_id:
+                        raise
         return view
 
     async def _compare_clocks(self, node: int) -> None:
@@ -190,9 +196,10 @@ class RequestTraceClient:
         while True:
             told: dict[int, dict[str, Any]] = {}
             for node in self._clocks:
-                found = await self._ask(node, sent.offset)
-                if found is not None:
-                    told[node] = found
+                with contextlib.suppress(TransportError):
+                    found = await self._ask(node, sent.offset)
+                    if found is not None:
+                        told[node] = found
             if _is_whole(told, awaited) or self._clock.now_ms() >= deadline_ms:
                 return TracedWay(sent, dict(self._clocks), told)
             await asyncio.sleep(PAUSE_MS / 1000)
