@@ -1,8 +1,7 @@
 """Invariants that must hold at every moment, checked inside the brokers and the store.
 
 ``Watchman.look`` is called every tenth of a virtual second, ``on_commit`` at every transaction of
-the store. Each violation is reported once.
-"""
+the store. Each violation is reported once."""
 
 from __future__ import annotations
 
