@@ -1,4 +1,4 @@
-"""Answers to fetches: what is told of each partition, and what is withheld."""
+"""Answers to fetches: what the broker reports of each partition, and what it withholds."""
 
 from __future__ import annotations
 

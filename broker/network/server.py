@@ -102,14 +102,14 @@ class NetworkServer:
 
     @property
     def on_queued(self) -> Callable[[memoryview], object] | None:
-        """What is told of requests that have to wait for a handler."""
+        """The function that the server calls with each request that waits for a handler."""
         return self._channel.on_queued
 
     def serve_with(
         self, dispatch: Dispatch, on_queued: Callable[[memoryview], object] | None = None
     ) -> None:
-        """Hand requests to another function from now on; ``on_queued`` is told of those that have
-        to wait for a handler first."""
+        """Hand requests to another function from now on; ``on_queued`` is called with each request
+        that waits for a handler."""
         for channel in (self._channel, *self._own_channels.values()):
             channel.dispatch = dispatch
             channel.on_queued = on_queued
